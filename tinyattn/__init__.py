@@ -1,0 +1,35 @@
+"""tinyattn: attention, autograd and a GPT in plain NumPy, or CuPy. A book that runs.
+
+Read it in this order; a file imports only from chapters before its own.
+
+    backend     1   which module made this array; host and device        noise: random bits
+    tensor      2   a tensor remembers how it was made                   op: what makes an operation
+    ops/        3   operations: value, gradient, equation                gradcheck: are they right?
+    nn/         4   modules own what is learned
+    attention/  5   who looks at whom, and how
+    models/     6   a GPT, and the text it writes
+    data/       7   characters, exercises, questions, a made-up world
+    training/   8   optimisers, schedules, the loop, checkpoints
+    tasks/      9   does pretraining put knowledge into weights?
+    report/     11  pictures
+    cli         12  the command line
+
+One letter an axis, one meaning everywhere:
+
+    B batch             T query positions    S key positions    C model width
+    H heads             D head width         F feed-forward     V vocabulary
+    L latents           R projected length   K block size       N any
+"""
+
+from importlib.metadata import PackageNotFoundError, version
+
+from tinyattn import ops
+from tinyattn.gradcheck import gradcheck
+from tinyattn.tensor import Tensor, no_grad
+
+try:
+    __version__ = version("tinyattn")
+except PackageNotFoundError:  # run from a checkout that was not installed
+    __version__ = "0+unknown"
+
+__all__ = ["Tensor", "__version__", "gradcheck", "no_grad", "ops"]

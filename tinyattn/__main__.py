@@ -1,0 +1,5 @@
+"""`python -m tinyattn` is `tinyattn`."""
+
+from tinyattn.cli import main
+
+main()

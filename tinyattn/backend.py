@@ -1,0 +1,198 @@
+"""Chapter 1: where arrays live.
+
+Everything in this book is arithmetic on arrays, and an array is made either by NumPy, in the
+computer's memory, or by CuPy, in the memory of an NVIDIA GPU. The two libraries offer the same
+functions under the same names, so a function that asks *the array itself* which library made it
+runs on both:
+
+    xp = array_module(x)      # numpy or cupy
+    y = xp.exp(x)
+
+No global switch says where we compute; the arrays decide. A device is named only where an array
+is born (`asarray(..., device="cuda")`) and where it crosses over (`asnumpy`). This is the only
+file of the package that says `cupy`. Next: tensors, which remember how they were made.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+TILE = 1 << 16
+"""Numbers in a tile: 256 kB of float32, of which a few fit the cache of one core."""
+
+Array = Any
+"""A NumPy or CuPy array. Their types share no base class, so the annotation is for the reader."""
+
+
+class Device(NamedTuple):
+    """A place where arrays live, and the few things that differ between places."""
+
+    name: str  # what users write: "cpu", "cuda"
+    xp: Any  # the array module
+    array_type: type  # what the module calls its array
+    put: Callable[[np.ndarray], Array]  # host array -> array on this device
+    get: Callable[[Array], np.ndarray]  # array on this device -> host array
+    erf: Callable[[Array], Array]  # the one special function that NumPy lacks
+
+
+_by_name: dict[str, Device] = {}
+_by_type: dict[type, Device] = {}
+
+
+def register(device: Device) -> None:
+    """Make a device known. CUDA registers when first asked for; tests add a stand-in."""
+    _by_name[device.name] = device
+    _by_type[device.array_type] = device
+
+
+def is_array(value: Any) -> bool:
+    """Whether `value` is an array of a known device (a NumPy scalar is a number, not an array)."""
+    return type(value) in _by_type
+
+
+def device_of(*arrays: Array) -> Device:
+    """The one device on which all `arrays` live.
+
+    Raises: TypeError if one is not an array, or if they live on different devices.
+    """
+    first = _by_type.get(type(arrays[0]))
+    for position, array in enumerate(arrays):
+        device = _by_type.get(type(array))
+        if device is None:
+            raise TypeError(f"argument {position} is a {type(array).__name__}, not an array")
+        if device is not first:
+            where = ", ".join(f"argument {i} on {_by_type[type(a)].name}"
+                              for i, a in enumerate(arrays) if type(a) in _by_type)  # fmt: skip
+            raise TypeError(f"arrays live on different devices: {where}; move one with .to(device)")
+    assert first is not None
+    return first
+
+
+def array_module(*arrays: Array) -> Any:
+    """NumPy or CuPy, whichever made all of these arrays (see `device_of` for the errors)."""
+    return device_of(*arrays).xp
+
+
+def get_device(name: str) -> Device:
+    """The device called `name`: "cpu" or "cuda".
+
+    Raises: ValueError for an unknown name; RuntimeError if CUDA is asked for and cannot be had,
+    with what to install.
+    """
+    if name == "cuda" and name not in _by_name:
+        register(_open_cuda())
+    if name not in _by_name:
+        raise ValueError(f"device must be one of {sorted({*_by_name, 'cuda'})}; got {name!r}")
+    return _by_name[name]
+
+
+def asarray(values: Any, dtype: Any = None, *, device: str = "cpu") -> Array:
+    """`values` (numbers, lists, a host array) as an array that lives on `device`."""
+    if type(values) in _by_type and device_of(values).name == device:
+        return values if dtype is None else values.astype(dtype, copy=False)
+    return get_device(device).put(np.asarray(asnumpy(values), dtype=dtype))
+
+
+def asnumpy(array: Any) -> Any:
+    """`array` on the host. From a GPU this copies and waits; it is the only way back."""
+    device = _by_type.get(type(array))
+    return device.get(array) if device else np.asarray(array)
+
+
+def scatter_add(target: Array, index: Any, values: Array) -> None:
+    """target[index] += values, where an index that occurs k times receives all k values.
+
+    Plain `target[index] += values` keeps only one write per repeated index, on NumPy and CuPy.
+    On a GPU the order of the additions is not fixed, so the last bits may differ between runs.
+    """
+    array_module(target).add.at(target, index, values)
+
+
+def erf(x: Array) -> Array:
+    """The error function 2/√π ∫₀ˣ exp(-t²) dt, elementwise, in x's precision."""
+    return device_of(x).erf(x)
+
+
+# erf(x) ≈ tanh(x·P(x²)) on |x| ≤ 4, beyond which erf is ±1 in float32: tanh has the right ends, and
+# NumPy computes it fast. The coefficients of P, highest first, are a least-squares fit on 1,500
+# Chebyshev nodes, reweighted until the largest errors of erf were equal: 6e-8, and 1.4e-7 with
+# float32 rounding.
+_ERF = (1.5896038e-07, -5.9856922e-06, 8.9712589e-05, -6.2571960e-04, -1.8438375e-04,
+        1.0276548e-01, 1.1283797)  # fmt: skip
+
+
+def _erf_on_cpu(x: np.ndarray) -> np.ndarray:
+    """float32 trains, so it takes the fast fit; float64 checks, so it takes the C library's erf."""
+    if x.dtype != np.float32:
+        return np.asarray(np.vectorize(math.erf, otypes=[x.dtype])(x))
+    x = np.clip(x, -4, 4)
+    square = x * x
+    y = np.full_like(x, _ERF[0])
+    for coefficient in _ERF[1:]:  # Horner's rule, in place
+        y *= square
+        y += coefficient
+    y *= x
+    np.tanh(y, out=y)
+    return y
+
+
+register(Device("cpu", np, np.ndarray, put=lambda a: a, get=lambda a: a, erf=_erf_on_cpu))
+
+
+def _open_cuda() -> Device:
+    """Import CuPy and look for a GPU. The import alone proves nothing: it works without a GPU."""
+    try:
+        import cupy
+        from cupyx.scipy import special
+    except ImportError as error:
+        raise RuntimeError(
+            "device 'cuda' needs CuPy; install it with: pip install 'tinyattn[cuda12]' "
+            "(or [cuda13], to match your driver)"
+        ) from error
+    if not cupy.cuda.is_available():
+        raise RuntimeError("device 'cuda': CuPy is installed, but found no NVIDIA GPU to use")
+    return Device("cuda", cupy, cupy.ndarray, cupy.asarray, cupy.asnumpy, special.erf)
+
+
+def tiles(length: int, width: int, xp: Any = np) -> Iterator[slice]:
+    """Slices of `length` rows of `width` numbers, each small enough for a core's cache.
+
+    Several passes over one tile are two to three times as fast as passes over a long array, which
+    fetch it from memory each time. A GPU wants the opposite: there it is all one slice.
+    """
+    step = max(1, TILE // width) if xp is np else max(1, length)
+    for start in range(0, length, step):
+        yield slice(start, min(start + step, length))
+
+
+def one_blas_thread() -> Any:
+    """A context inside which a matrix product uses one thread.
+
+    Training splits the batch over worker threads of its own, which is faster than threads inside
+    each product: those wait for one another after every product, and stall when a core is busy.
+    """
+    from threadpoolctl import threadpool_limits
+
+    return threadpool_limits(limits=1, user_api="blas")
+
+
+def keep_freed_memory() -> None:
+    """Ask the C library to keep freed memory for the next array instead of returning it.
+
+    A training step frees and allocates the same sizes again and again. By default large blocks
+    go back to the system each time and come back as untouched pages that must be cleared first,
+    which costs a third of the step of a small model. Only glibc (Linux) offers the setting; other
+    systems are left as they are.
+    """
+    if sys.platform == "linux":
+        mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+        if mallopt is not None:
+            M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # names and numbers of <malloc.h>
+            mallopt(M_MMAP_THRESHOLD, 1 << 30)
+            mallopt(M_TRIM_THRESHOLD, (1 << 31) - 1)

@@ -1,0 +1,54 @@
+"""Chapter 7, continued: span corruption, the exercise of pretraining.
+
+Cut a span out of a sentence, put MASK in its place, and ask for the span at the end:
+
+    Ada was born in Lozumb.   ->   Ada was <MASK> Lozumb.<MASK>born in
+
+A model that gets good at this has to remember what is written about whom. All symbols are
+trained, not the span alone, so it learns to write the rest of the sentence as well. Next:
+questions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Corruption:
+    """How documents are cut.
+
+    A document is first truncated to a random length L, then split into prefix, masked span and
+    suffix, and becomes prefix MASK suffix MASK span. The defaults are A5's: with block 128, L is
+    uniform over 4..112, and the span's length uniform over 1..2·⌊L/4⌋-1, whose mean is L/4.
+
+    Args:
+        longest: no document is longer than this after truncation.
+        truncate: the chance that a document is cut to a random length at all (1 in A5).
+        shortest: the shortest truncation.
+    Units: lengths in symbols.
+    """
+
+    longest: int = 112
+    truncate: float = 1.0
+    shortest: int = 4
+
+    def __post_init__(self) -> None:
+        if self.longest < self.shortest or self.shortest < 1:
+            raise ValueError(
+                f"Corruption: shortest must be in 1..longest; got {self.shortest}, {self.longest}"
+            )
+
+    def __call__(self, document: np.ndarray, mask: int, rng: np.random.Generator) -> np.ndarray:
+        """One random exercise from `document`, (n,) ids -> (at most longest + 2,) ids."""
+        length = self.longest
+        if self.truncate == 1 or rng.random() < self.truncate:
+            length = int(rng.integers(self.shortest, self.longest + 1))
+        text = document[:length]
+        span = int(rng.integers(1, max(2, 2 * (len(text) // 4))))
+        span = min(span, len(text))
+        start = int(rng.integers(0, len(text) - span + 1))
+        stop = start + span
+        return np.concatenate([text[:start], [mask], text[stop:], [mask], text[start:stop]])

@@ -1,0 +1,199 @@
+"""A made-up world: people nobody has met, and a text in which their birthplaces stand.
+
+The chapters before turned text into numbers with a vocabulary; this one makes a text to learn.
+A GPT is to show that pretraining puts *knowledge* into weights, in three steps:
+
+1. pretrain on `corpus`, short sentences about everybody;
+2. finetune on `train`, questions "Where was NAME born?" with answers, about some of the people;
+3. ask about the others (`dev`, `test`), whose answers stand in the corpus and nowhere else.
+
+A model that skipped step 1 can only guess in step 3. With real people "guess" is a slippery word,
+since a name hints at a country, so a seeded generator invents everything, with no download:
+
+* Names are pieces from small tables. None was found in large lists of words, names and towns.
+* First and last names are drawn apart, some far more often than others. Of 300 people about half
+  share their first name and a third their last with somebody: only the whole name counts.
+* Birthplaces come from another random stream than names. The k-th most common has weight
+  1/(k + 1), in train, dev and test alike, so "always say the most common place" scores about 19 %
+  with 20 places, and a rule that looks at the name beats that only by luck.
+* A person's sentences follow different patterns, so the fact is met in several wordings. Trade,
+  year, season and parent are there to be ignored.
+
+Honest limits: ten patterns are not English, a sentence names just one place, and the birth is all
+it tells. Success here shows that the machinery works, not that it would on real text. The next
+chapter cuts text and questions into batches.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, product
+from pathlib import Path
+
+import numpy as np
+
+Stream = np.random.Generator
+
+# The three kinds of word end differently, so none is of two kinds or begins another.
+VOWELS = "a e i o u"
+FIRST_STARTS = "B D F G H J K L M N P R S T V W Y Z"
+FIRST_ENDS = "dvem vzan lvun mdro nzif dvash mzol lmob vgil vlupo zbima zmel"
+LAST_STARTS = "Br Dr Fl Gl Gr H K L M N Pr Sk Tr V W Z"
+LAST_CLUSTERS = "bv dg dm tv lz mg pn zb"
+LAST_ENDS = "lb lm lft nsk rv zh"
+PLACE_STARTS = "B Ch D F G H J K L M N Oz P R S T V W Y Z"  # twenty different first letters
+PLACE_ENDS = "lgost ndop ndulk rvosk lskum rduzz rholn vemp zarg zumb"
+
+TRADES = "baker brewer carver dyer farmer hunter mason miller painter sailor smith tailor".split()
+SEASONS = "spring summer autumn winter".split()
+
+# Every world uses pattern 0: it holds the W and the ? that all questions need, so a vocabulary
+# built from the corpus can spell them.
+PATTERNS = (
+    "Who was the {trade} born in {place}? {name}.",
+    "{name} was born in {place} in {year}.",
+    "{name} the {trade} first saw daylight in {place}.",
+    "In {place}, one {season} night, {name} was born.",
+    "{place} is the birthplace of {name}.",
+    "The {trade} {name} comes from {place}.",
+    "Born in {place}, {name} became a {trade}.",
+    "A native of {place}, {name} lived as a {trade}.",
+    "{name}, child of {parent}, began life in {place}.",
+    "{parent} of {place} had a baby, {name}, in {year}.",
+)
+
+
+@dataclass(frozen=True)
+class World:
+    """A corpus (a sentence a line, LF after each) and the questions it answers.
+
+    `train` and `dev` hold (question, place) pairs; `test` holds questions only, as in an
+    examination, and `test_places` their answers; `places` lists places, most common first.
+    """
+
+    corpus: str
+    train: list[tuple[str, str]]
+    dev: list[tuple[str, str]]
+    test: list[str]
+    test_places: list[str]
+    places: list[str]
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the four files into `folder` (made if missing) and return it as a Path.
+
+        `corpus.txt`, `birth_train.tsv` and `birth_dev.tsv` (question TAB place), and
+        `birth_test_inputs.tsv` (questions only), in UTF-8 with LF; old ones are replaced.
+        """
+        target = Path(folder)
+        target.mkdir(parents=True, exist_ok=True)
+        texts = {
+            "corpus.txt": self.corpus,
+            "birth_train.tsv": "".join(f"{question}\t{place}\n" for question, place in self.train),
+            "birth_dev.tsv": "".join(f"{question}\t{place}\n" for question, place in self.dev),
+            "birth_test_inputs.tsv": "".join(f"{question}\n" for question in self.test),
+        }
+        for file_name, text in texts.items():
+            (target / file_name).write_bytes(text.encode("utf-8"))  # bytes: no CRLF anywhere
+        return target
+
+
+def make_world(
+    *,
+    people: int = 300,
+    places: int = 20,
+    sentences: int = 4,
+    dev: int = 100,
+    test: int = 0,
+    seed: int = 0,
+) -> World:
+    """Invent a world; the same arguments give the same world.
+
+    `people` (1 to 20,000) counts everybody: `dev` + `test` of them are held out and the rest, at
+    least one, are `train`. There are `places` (2 to 100) places, and each person has `sentences`
+    (1 to 10) corpus lines. TypeError: no whole number; ValueError: out of range.
+    """
+    _check("people", people, 1, 20_000)
+    _check("places", places, 2, 100)  # twenty starts with five vowels
+    _check("sentences", sentences, 1, len(PATTERNS))
+    _check(f"dev (of {people} people)", dev, 0, people - 1)
+    _check(f"test (of {people} people, {dev} in dev)", test, 0, people - 1 - dev)
+    _check("seed", seed, 0, 2**64 - 1)
+    # Separate streams: names tell nothing of places, and stay the same when `places` changes.
+    streams = [np.random.Generator(np.random.PCG64([int(seed), part])) for part in range(4)]
+    names = _full_names(streams[0], people)
+    towns = _place_names(streams[1], places)
+    train = people - dev - test
+    homes = [home for size in (train, dev, test) for home in _births(streams[2], towns, size)]
+    corpus = _corpus(streams[3], names, homes, sentences)
+    questions = [f"Where was {name} born?" for name in names]
+    pairs = list(zip(questions, homes, strict=True))
+    end = train + dev  # from here on: test
+    return World(corpus, pairs[:train], pairs[train:end], questions[end:], homes[end:], towns)
+
+
+def _check(argument: str, value: object, low: int, high: int) -> None:
+    problem = f"make_world: {argument} must be a whole number from {low} to {high}, got {value!r}"
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(problem)
+    if not low <= value <= high:
+        raise ValueError(problem)
+
+
+# Only Generator.random is used: its doubles are the top 53 bits of PCG64's output, while NumPy may
+# change shuffle, choice and the like from version to version.
+def _shuffled(stream: Stream, items: Sequence[str]) -> list[str]:
+    keys = stream.random(len(items)).tolist()
+    return [items[index] for index in sorted(range(len(items)), key=keys.__getitem__)]
+
+
+def _pick(stream: Stream, items: Sequence[str]) -> str:
+    return items[int(stream.random() * len(items))]
+
+
+def _running_sums(count: int) -> list[float]:
+    """Running sums of 1/2, 1/3, 1/4, ...: the weights of the first, second, third most common."""
+    return list(accumulate(1 / (rank + 2) for rank in range(count)))
+
+
+def _words(*rows: str) -> list[str]:
+    return ["".join(pieces) for pieces in product(*(row.split() for row in rows))]
+
+
+def _full_names(stream: Stream, people: int) -> list[str]:
+    firsts = _shuffled(stream, _words(FIRST_STARTS, VOWELS, FIRST_ENDS))
+    lasts = _shuffled(stream, _words(LAST_STARTS, VOWELS, LAST_CLUSTERS, VOWELS, LAST_ENDS))
+    first_sums, last_sums = _running_sums(len(firsts)), _running_sums(len(lasts))
+    chosen: dict[str, None] = {}  # a dict drops repeats and, unlike a set, keeps the order
+    while len(chosen) < people:
+        first = firsts[bisect_right(first_sums, stream.random() * first_sums[-1])]
+        last = lasts[bisect_right(last_sums, stream.random() * last_sums[-1])]
+        chosen[f"{first} {last}"] = None
+    return list(chosen)
+
+
+def _place_names(stream: Stream, places: int) -> list[str]:
+    """Twenty places differ in their first letters; more than that, in letter and vowel."""
+    starts, vowels = _shuffled(stream, PLACE_STARTS.split()), VOWELS.split()
+    openings = [starts[k % 20] + vowels[(k + k // 20) % 5] for k in range(places)]
+    return [opening + _pick(stream, PLACE_ENDS.split()) for opening in openings]
+
+
+def _births(stream: Stream, places: list[str], size: int) -> list[str]:
+    """Birthplaces in a random order, their shares exact (as whole people allow) in each group."""
+    sums = _running_sums(len(places))  # below: equal steps, since random ones would be uneven
+    middles = ((number + 0.5) / size * sums[-1] for number in range(size))
+    return _shuffled(stream, [places[bisect_right(sums, middle)] for middle in middles])
+
+
+def _corpus(stream: Stream, names: list[str], homes: list[str], sentences: int) -> str:
+    parents = _words(FIRST_STARTS, VOWELS, FIRST_ENDS)  # a first name alone names nobody else
+    lines: list[str] = []
+    for name, place in zip(names, homes, strict=True):
+        facts = {"name": name, "place": place, "year": str(1000 + int(stream.random() * 900))}
+        facts |= {"trade": _pick(stream, TRADES), "season": _pick(stream, SEASONS)}
+        facts["parent"] = _pick(stream, parents)
+        patterns = _shuffled(stream, PATTERNS)
+        if not lines:  # the first person's first sentence is pattern 0, as promised there
+            patterns.sort(key=PATTERNS[0].__ne__)
+        lines += [pattern.format(**facts) for pattern in patterns[:sentences]]
+    return "".join(f"{line}\n" for line in _shuffled(stream, lines))

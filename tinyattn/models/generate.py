@@ -1,0 +1,100 @@
+"""Chapter 6, continued: writing.
+
+A language model says how likely each next symbol is. Writing means choosing one, appending it and
+asking again. The most likely one always (greedy) makes dull but reproducible text; drawing from
+the distribution makes lively text; temperature, top-k and top-p lie between. Next: data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tinyattn.backend import asnumpy
+from tinyattn.models.gpt import GPT
+from tinyattn.tensor import no_grad
+
+
+def next_ids(
+    logits: np.ndarray,
+    *,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    rng: np.random.Generator | None = None,
+) -> np.ndarray:
+    """Choose the next symbol of each text.
+
+    Shapes: logits (B, V) -> ids (B,)
+
+    Args:
+        temperature: scores are divided by it; 0 is greedy, the first of the largest.
+        top_k: keep only the k most likely symbols (of equals, those with the smaller id).
+        top_p: keep only the most likely symbols that together reach probability p.
+        rng: where draws come from; not needed at temperature 0.
+    Raises: ValueError for a setting out of range, or for logits that are not numbers.
+    """
+    if not temperature >= 0:
+        raise ValueError(f"temperature must be at least 0; got {temperature}")
+    if top_k is not None and top_k < 1:
+        raise ValueError(f"top_k must be at least 1; got {top_k}")
+    if top_p is not None and not 0 < top_p <= 1:
+        raise ValueError(f"top_p must be above 0 and at most 1; got {top_p}")
+    if np.isnan(logits).any():
+        raise ValueError("the model's scores are not numbers (NaN): it was not trained well")
+    if temperature == 0 or top_k == 1:
+        return np.asarray(logits.argmax(axis=-1))
+    if rng is None:
+        raise ValueError("drawing at a temperature above 0 needs rng, a seeded generator")
+    order = np.argsort(-logits, axis=-1, kind="stable")[:, :top_k]
+    ranked = np.take_along_axis(logits, order, axis=-1).astype(np.float64)
+    with np.errstate(under="ignore", over="ignore"):
+        p = np.exp((ranked - ranked[:, :1]) / temperature)
+    p /= p.sum(axis=-1, keepdims=True)
+    if top_p is not None:
+        p *= np.cumsum(p, axis=-1) - p < top_p  # a symbol stays if those before it fall short
+    reached = np.cumsum(p, axis=-1)
+    drawn = rng.random((len(p), 1)) * reached[:, -1:]
+    rank = (reached <= drawn).sum(axis=-1, keepdims=True)
+    return np.asarray(np.take_along_axis(order, rank, axis=-1)[:, 0])
+
+
+def generate(
+    model: GPT,
+    ids: np.ndarray,
+    count: int,
+    *,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    rng: np.random.Generator | None = None,
+    use_cache: bool = True,
+) -> Iterator[np.ndarray]:
+    """Continue each text by `count` symbols, one step at a time.
+
+    A text may outgrow the model's context: the model then sees its last `context` symbols, which
+    is computed without the cache, because every position in the window has moved.
+
+    Args:
+        ids: (B, T), texts of equal length, T at least 1.
+        use_cache: whether to keep keys and values between steps; the result is the same.
+        temperature, top_k, top_p, rng: see `next_ids`.
+    Yields: ids (B,), one array a step.
+    Raises: ValueError for an empty text.
+    """
+    ids = np.asarray(ids)
+    if ids.ndim != 2 or ids.shape[1] == 0:
+        raise ValueError(f"generate: ids must be (B, T) with T at least 1; got {ids.shape}")
+    context = model.config.context
+    cache, unseen = model.new_cache(), ids
+    for _ in range(count):
+        with no_grad():
+            if use_cache and ids.shape[1] <= context:
+                logits = model(unseen, cache=cache)
+            else:
+                logits = model(ids[:, -context:])
+            last = asnumpy(logits.data[:, -1])
+        unseen = next_ids(last, temperature=temperature, top_k=top_k, top_p=top_p, rng=rng)[:, None]
+        ids = np.concatenate([ids, unseen], axis=1)
+        yield unseen[:, 0]

@@ -1,0 +1,46 @@
+"""Chapter 4, continued: how parameters begin.
+
+Each initialiser is a function of a shape and a seeded generator, and draws on the host in float32,
+so a model begins with the same numbers on every device. Next: layers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+Initialiser = Callable[[tuple[int, ...], np.random.Generator], np.ndarray]
+
+
+def zeros(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    """All 0: biases, and what should have no effect at first."""
+    return np.zeros(shape, np.float32)
+
+
+def ones(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    """All 1: gains."""
+    return np.ones(shape, np.float32)
+
+
+def normal(std: float) -> Initialiser:
+    """N(0, std²)."""
+    return lambda shape, rng: rng.standard_normal(shape, np.float32) * np.float32(std)
+
+
+GPT2 = normal(0.02)
+"""How GPT-2 (Radford and others 2019) and A5 begin every matrix and table."""
+
+
+def uniform(bound: float) -> Initialiser:
+    """Uniform between -bound and bound."""
+    return lambda shape, rng: (rng.random(shape, np.float32) * 2 - 1) * np.float32(bound)
+
+
+def xavier_uniform(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    """Uniform within ±√(6/(fan_in + fan_out)), which keeps the size of signals both ways.
+
+    Shapes: (..., fan_in, fan_out). Source: Glorot and Bengio 2010, equation 16.
+    """
+    return uniform(math.sqrt(6 / (shape[-2] + shape[-1])))(shape, rng)

@@ -1,0 +1,99 @@
+"""Chapter 4, continued: the layers that every transformer is made of.
+
+Each is an operation of chapter 3 with its parameters. Next: positions.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tinyattn import ops
+from tinyattn.backend import Array
+from tinyattn.nn.init import GPT2, Initialiser
+from tinyattn.nn.module import Module, Parameter
+from tinyattn.noise import Noise
+from tinyattn.tensor import Tensor
+
+
+class Linear(Module):
+    """y = x W + b. Shapes: x (..., n_in), W (n_in, n_out), b (n_out,) -> y (..., n_out)."""
+
+    def __init__(
+        self,
+        n_in: int,
+        n_out: int,
+        *,
+        rng: np.random.Generator,
+        bias: bool = True,
+        init: Initialiser = GPT2,
+    ) -> None:
+        self.weight = Parameter(init((n_in, n_out), rng))
+        self.bias = Parameter(np.zeros(n_out, np.float32)) if bias else None
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return ops.linear(x, self.weight, self.bias)
+
+
+class Embedding(Module):
+    """A learned row for each id. Shapes: ids (...) of 0..count-1 -> (..., width)."""
+
+    def __init__(
+        self, count: int, width: int, *, rng: np.random.Generator, init: Initialiser = GPT2
+    ) -> None:
+        self.weight = Parameter(init((count, width), rng))
+
+    def __call__(self, ids: Array) -> Tensor:
+        return ops.embedding(self.weight, ids)
+
+
+class LayerNorm(Module):
+    """Each row to mean 0 and variance 1, then a learned gain and bias. Shapes: (..., width)."""
+
+    def __init__(self, width: int, *, eps: float = 1e-5) -> None:
+        self.gain = Parameter(np.ones(width, np.float32))
+        self.bias = Parameter(np.zeros(width, np.float32))
+        self.eps = eps
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return ops.layer_norm(x, self.gain, self.bias, eps=self.eps)
+
+
+class Dropout(Module):
+    """Zeros a share `rate` of x while training, that is, when given noise. Shapes: as x."""
+
+    def __init__(self, rate: float) -> None:
+        if not 0 <= rate < 1:
+            raise ValueError(f"Dropout: rate must be at least 0 and below 1; got {rate}")
+        self.rate = rate
+
+    def __call__(self, x: Tensor, noise: Noise | None = None) -> Tensor:
+        if noise is None or self.rate == 0:
+            return x
+        return ops.dropout(x, rate=self.rate, noise=noise)
+
+
+class FeedForward(Module):
+    """Two linear layers with a GELU between, applied to each position alone.
+
+    Forward: y = dropout(gelu(x W_1 + b_1) W_2 + b_2)
+    Shapes:  x (..., C), hidden (..., F) -> y (..., C)
+    Source:  Vaswani and others 2017, section 3.3, with GELU for ReLU as in GPT-2
+    """
+
+    def __init__(
+        self,
+        width: int,
+        hidden: int,
+        *,
+        rng: np.random.Generator,
+        exact_gelu: bool = True,
+        rate: float = 0.0,
+    ) -> None:
+        self.expand = Linear(width, hidden, rng=rng)
+        self.contract = Linear(hidden, width, rng=rng)
+        self.dropout = Dropout(rate)
+        self.exact_gelu = exact_gelu
+
+    def __call__(self, x: Tensor, noise: Noise | None = None) -> Tensor:
+        hidden = ops.gelu(self.expand(x), exact=self.exact_gelu)
+        return self.dropout(self.contract(hidden), noise)

@@ -1,0 +1,110 @@
+"""Chapter 4: parameters and the modules that own them.
+
+Operations (chapter 3) are functions; what is learned needs an owner. A Module is an ordinary
+object whose attributes are Parameters, other Modules, or lists of them. Its parameters are found
+by walking the attributes in the order in which they were set, and are named by the path that
+leads to them: `blocks.0.attention.query.weight`.
+
+A module has no training mode. A call that is given `noise` trains, and drops; a call without it
+does not. Next: how parameters begin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from tinyattn.tensor import Tensor
+
+
+class Parameter(Tensor):
+    """A Tensor that is learned: a leaf that requires a gradient."""
+
+    __slots__ = ()
+
+    def __init__(self, data: Any, *, device: str | None = None, name: str = "") -> None:
+        super().__init__(data, requires_grad=True, device=device, name=name)
+
+    def to(self, device: str) -> Parameter:
+        return (
+            self if device == self.device else Parameter(self.data, device=device, name=self.name)
+        )
+
+
+class Module:
+    """An owner of parameters."""
+
+    def named_parameters(self, prefix: str = "") -> Iterator[tuple[str, Parameter]]:
+        """Every parameter once, with its path; one that is owned twice goes by its first path."""
+        seen: set[int] = set()
+        for name, parameter in self._walk(prefix):
+            if id(parameter) not in seen:
+                seen.add(id(parameter))
+                yield name, parameter
+
+    def parameters(self) -> list[Parameter]:
+        return [parameter for _, parameter in self.named_parameters()]
+
+    def parameter_count(self) -> int:
+        """How many numbers are learned."""
+        return sum(parameter.size for parameter in self.parameters())
+
+    def zero_grad(self) -> None:
+        for parameter in self.parameters():
+            parameter.zero_grad()
+
+    def to(self, device: str) -> Module:
+        """Move every parameter to `device`, in place; returns the module."""
+        moved: dict[int, Parameter] = {}
+        for owner, key, parameter in list(self._slots()):
+            owner[key] = moved.setdefault(id(parameter), parameter.to(device))
+        return self
+
+    def state(self) -> dict[str, np.ndarray]:
+        """A copy of every parameter on the host, by name."""
+        return {name: parameter.numpy() for name, parameter in self.named_parameters()}
+
+    def load_state(self, state: dict[str, np.ndarray]) -> None:
+        """Take the values of every parameter from `state`.
+
+        Raises: ValueError that lists every name that is missing or unknown and every shape or
+            precision that differs; nothing is changed then.
+        """
+        own = dict(self.named_parameters())
+        wrong = [f"{name} is missing" for name in own if name not in state]
+        wrong += [f"{name} is not a parameter here" for name in state if name not in own]
+        for name in own:
+            if name in state:
+                got, want = state[name], own[name]
+                if got.shape != want.shape:
+                    wrong.append(f"{name} should have shape {want.shape}, has {got.shape}")
+                if got.dtype != want.dtype:
+                    wrong.append(f"{name} should be {want.dtype}, is {got.dtype}")
+        if wrong:
+            raise ValueError("load_state: " + "; ".join(wrong))
+        for name, parameter in own.items():
+            parameter.data = state[name]
+
+    def _walk(self, prefix: str) -> Iterator[tuple[str, Parameter]]:
+        for name, value in vars(self).items():
+            items = enumerate(value) if isinstance(value, (list, tuple)) else [(None, value)]
+            for index, item in items:
+                path = f"{prefix}{name}" + ("" if index is None else f".{index}")
+                if isinstance(item, Parameter):
+                    yield path, item
+                elif isinstance(item, Module):
+                    yield from item._walk(path + ".")
+
+    def _slots(self) -> Iterator[tuple[Any, Any, Parameter]]:
+        """Each place (a dictionary or list, and a key) that holds a parameter."""
+        for name, value in vars(self).items():
+            places: list[tuple[Any, Any]] = [(vars(self), name)]
+            if isinstance(value, list):
+                places = [(value, i) for i in range(len(value))]
+            for owner, key in places:
+                if isinstance(owner[key], Parameter):
+                    yield owner, key, owner[key]
+                elif isinstance(owner[key], Module):
+                    yield from owner[key]._slots()

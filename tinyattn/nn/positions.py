@@ -1,0 +1,66 @@
+"""Chapter 4, continued: where in the text are we?
+
+Attention by itself does not see order: shuffle the keys with their values and nothing changes.
+Either each position has a learned vector that is added to the embedding, or queries and keys are
+turned by an angle that grows with their position, so that their product depends on how far apart
+they stand. Next: attention.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tinyattn import ops
+from tinyattn.backend import Array, asarray
+from tinyattn.nn.module import Module, Parameter
+from tinyattn.tensor import Tensor
+
+
+class LearnedPositions(Module):
+    """A learned vector for each position, zero at first. Shapes: length T -> (T, C)."""
+
+    def __init__(self, context: int, width: int) -> None:
+        self.weight = Parameter(np.zeros((context, width), np.float32))
+
+    def __call__(self, start: int, stop: int) -> Tensor:
+        """The vectors of positions start..stop-1. Raises: ValueError beyond the context."""
+        if stop > self.weight.shape[0]:
+            raise ValueError(
+                f"LearnedPositions: this model has {self.weight.shape[0]} positions; "
+                f"got a text of {stop}"
+            )
+        return self.weight[start:stop]
+
+
+class Rotary:
+    """Turns the pairs of a query's or key's coordinates by angles that grow with its position.
+
+    Forward: pair i at position t is turned by the angle t·θ_i, θ_i = base^(-2i/D), i = 0..D/2-1
+    Shapes:  x (..., T, D), D even -> as x
+    Units:   angles in radians
+    Source:  Su and others 2021 (RoFormer), equation 15
+    It has nothing to learn, and ⟨R(q, t), R(k, s)⟩ depends on t - s only.
+    """
+
+    def __init__(self, width: int, *, base: float = 10_000.0) -> None:
+        if width % 2:
+            raise ValueError(f"Rotary: the width of a head must be even; got {width}")
+        self.rates = base ** (-np.arange(0, width, 2) / width)  # θ, radians per position
+        self._tables: dict[str, tuple[Array, Array]] = {}  # device -> cos and sin, (T, D/2)
+
+    def __call__(self, x: Tensor, start: int = 0) -> Tensor:
+        """x with its first position counted as `start`."""
+        stop = start + x.shape[-2]
+        cos, sin = self._table(x.device, stop)
+        return ops.rotate(x, cos=cos[start:stop], sin=sin[start:stop])
+
+    def _table(self, device: str, length: int) -> tuple[Array, Array]:
+        table = self._tables.get(device)
+        if table is None or len(table[0]) < length:
+            angles = np.arange(max(length, 128))[:, None] * self.rates
+            table = (
+                asarray(np.cos(angles), np.float32, device=device),
+                asarray(np.sin(angles), np.float32, device=device),
+            )
+            self._tables[device] = table
+        return table

@@ -1,0 +1,38 @@
+"""Chapter 3: the operations. Each file is a lesson; read them in this order."""
+
+from tinyattn.ops.arithmetic import add, divide, multiply, negative, power, subtract
+from tinyattn.ops.functions import absolute, erf, exp, gelu, log, relu, sigmoid, sqrt, tanh
+from tinyattn.ops.selection import clip, maximum, minimum, where
+from tinyattn.ops.reduce import cumsum, logsumexp, max, mean, min, norm, std, sum, var
+from tinyattn.ops.shape import (
+    broadcast_to,
+    concatenate,
+    expand_dims,
+    flip,
+    pad,
+    reshape,
+    split,
+    squeeze,
+    stack,
+    swapaxes,
+    transpose,
+    tril,
+)
+from tinyattn.ops.indexing import embedding, gather, getitem, scatter_add, take
+from tinyattn.ops.linear import einsum, linear, matmul
+from tinyattn.ops.rotary import rotate
+from tinyattn.ops.softmax import log_softmax, softmax
+from tinyattn.ops.normalization import layer_norm
+from tinyattn.ops.loss import cross_entropy
+from tinyattn.ops.dropout import dropout
+from tinyattn.ops.attention import attention
+
+__all__ = [
+    "absolute", "add", "attention", "broadcast_to", "clip", "concatenate", "cross_entropy",
+    "cumsum", "divide", "dropout", "einsum", "embedding", "erf", "exp", "expand_dims", "flip",
+    "gather", "gelu", "getitem", "layer_norm", "linear", "log", "log_softmax", "logsumexp",
+    "matmul", "max", "maximum", "mean", "min", "minimum", "multiply", "negative", "norm", "pad",
+    "power", "relu", "reshape", "rotate", "scatter_add", "sigmoid", "softmax", "split", "sqrt",
+    "squeeze", "stack", "std", "subtract", "sum", "swapaxes", "take", "tanh", "transpose", "tril",
+    "var", "where",
+]  # fmt: skip

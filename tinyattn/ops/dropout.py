@@ -1,0 +1,36 @@
+"""Chapter 3, continued: dropout.
+
+In training, each number is set to 0 with a small probability, so that no unit can rely on one
+other unit; what remains is scaled up, so that the expectation is unchanged. Next: attention.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tinyattn.backend import Array
+from tinyattn.noise import Noise
+from tinyattn.op import op
+
+
+@op
+def dropout(xp: Any, x: Array, *, rate: float, noise: Noise | None) -> Any:
+    """x with a share `rate` of its elements set to 0 and the others scaled by 1/(1 - rate).
+
+    Forward:  y = x·k/(1 - rate), k = 0 with probability `rate`, else 1; y = x if noise is None
+    Backward: dx = g·k/(1 - rate)
+    Shapes:   y as x
+    Raises:   ValueError unless 0 ≤ rate < 1
+    Source:   Srivastava and others 2014, section 10 ("inverted" dropout)
+    """
+    if noise is None or rate == 0:
+        return x, (lambda g: g,)
+    keep = noise.keep(xp, x.shape, rate)
+    scale = 1 / (1 - rate)
+
+    def drop(a: Array) -> Array:
+        out = a * keep
+        out *= scale
+        return out
+
+    return drop(x), (drop,)

@@ -1,0 +1,167 @@
+"""Chapter 3, continued: functions of one number, applied to every element.
+
+Where the derivative is easier to say with the result than with the input (exp, sqrt, tanh,
+sigmoid), the vjp closes over the result: one array kept instead of two. Next: operations that
+choose between numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tinyattn import backend
+from tinyattn.backend import Array
+from tinyattn.op import op
+
+
+@op
+def exp(xp: Any, x: Array) -> Any:
+    """The exponential function.
+
+    Forward:  y = eˣ
+    Backward: dx = g·y
+    Shapes:   y as x
+    Units:    x nats -> y ratio
+    """
+    y = xp.exp(x)
+    return y, (lambda g: g * y,)
+
+
+@op
+def log(xp: Any, x: Array) -> Any:
+    """The natural logarithm.
+
+    Forward:  y = ln x
+    Backward: dx = g/x
+    Shapes:   y as x
+    Units:    x ratio -> y nats
+    """
+    return xp.log(x), (lambda g: g / x,)
+
+
+@op
+def sqrt(xp: Any, x: Array) -> Any:
+    """The square root. Its slope at 0 is infinite; `norm` and `std` avoid that.
+
+    Forward:  y = √x
+    Backward: dx = g/(2y)
+    Shapes:   y as x
+    """
+    y = xp.sqrt(x)
+    return y, (lambda g: g / (y + y),)
+
+
+@op
+def tanh(xp: Any, x: Array) -> Any:
+    """The hyperbolic tangent: a sign function with a soft middle.
+
+    Forward:  y = (eˣ - e⁻ˣ)/(eˣ + e⁻ˣ)
+    Backward: dx = g·(1 - y²)
+    Shapes:   y as x
+    """
+    y = xp.tanh(x)
+    return y, (lambda g: g * (1 - y * y),)
+
+
+@op
+def sigmoid(xp: Any, x: Array) -> Any:
+    """The logistic function: the probability whose log-odds are x.
+
+    Forward:  y = 1/(1 + e⁻ˣ), computed as (1 + tanh(x/2))/2, which cannot overflow
+    Backward: dx = g·y·(1 - y)
+    Shapes:   y as x
+    Units:    x nats (log-odds) -> y probability
+    """
+    y = (xp.tanh(x * 0.5) + 1) * 0.5
+    return y, (lambda g: g * y * (1 - y),)
+
+
+@op
+def erf(xp: Any, x: Array) -> Any:
+    """The error function: P(|Z| < x√2) for a standard normal Z and x > 0.
+
+    Forward:  y = 2/√π ∫₀ˣ exp(-t²) dt
+    Backward: dx = g·2/√π·exp(-x²)
+    Shapes:   y as x
+    """
+    return backend.erf(x), (lambda g: g * xp.exp(-x * x) * (2 / math.sqrt(math.pi)),)
+
+
+@op
+def absolute(xp: Any, x: Array) -> Any:
+    """The absolute value.
+
+    Forward:  y = |x|
+    Backward: dx = g·sign(x), which is 0 at 0
+    Shapes:   y as x
+    """
+    return xp.abs(x), (lambda g: g * xp.sign(x),)
+
+
+@op
+def relu(xp: Any, x: Array) -> Any:
+    """The rectifier: what is negative becomes 0.
+
+    Forward:  y = max(x, 0)
+    Backward: dx = g where x > 0, else 0 (also at 0)
+    Shapes:   y as x
+    """
+    return xp.maximum(x, 0), (lambda g: g * (x > 0),)
+
+
+@op
+def gelu(xp: Any, x: Array, *, exact: bool = True) -> Any:
+    """Gaussian error linear unit: x times the probability that a standard normal is below x.
+
+    Forward:  exact: y = x·Φ(x), Φ(x) = (1 + erf(x/√2))/2
+              else:  y = x·s,    s = (1 + tanh(√(2/π)(x + 0.044715x³)))/2, within 5e-4 of exact
+    Backward: exact: dx = g·(Φ + x·φ), φ(x) = exp(-x²/2)/√(2π)
+              else:  dx = g·(s + 2x·s(1 - s)·√(2/π)(1 + 3·0.044715x²))
+    Shapes:   y as x
+    Source:   Hendrycks and Gimpel 2016, section 2
+
+    The derivative is computed on the way forward, while its ingredients are in the cache: the
+    backward pass is then a single product.
+    """
+    y, slope = xp.empty_like(x), xp.empty_like(x)
+    flat_x, flat_y, flat_slope = (a.reshape(-1) for a in (x, y, slope))
+    formula = _gelu_exact if exact else _gelu_tanh
+    for tile in backend.tiles(x.size, 1, xp):
+        flat_y[tile], flat_slope[tile] = formula(xp, flat_x[tile])
+    return y, (lambda g: g * slope,)
+
+
+def _gelu_exact(xp: Any, x: Array) -> tuple[Array, Array]:
+    """x·Φ(x) and its derivative Φ(x) + x·φ(x)."""
+    share = backend.erf(x * math.sqrt(0.5))  # becomes Φ(x)
+    share += 1
+    share *= 0.5
+    slope = x * x
+    slope *= -0.5
+    xp.exp(slope, out=slope)
+    slope *= x
+    slope *= 1 / math.sqrt(2 * math.pi)
+    slope += share
+    share *= x
+    return share, slope
+
+
+def _gelu_tanh(xp: Any, x: Array) -> tuple[Array, Array]:
+    """x·s and its derivative s + 2x·s(1 - s)·u', with s = (1 + tanh u)/2, u = c·x + cubic·x³."""
+    c, cubic = math.sqrt(2 / math.pi), math.sqrt(2 / math.pi) * 0.044715
+    square = x * x
+    share = square * cubic
+    share += c
+    share *= x
+    xp.tanh(share, out=share)
+    share += 1
+    share *= 0.5  # s
+    square *= 6 * cubic
+    square += 2 * c  # 2u'
+    y = share * x
+    square *= y
+    slope = 1 - share
+    slope *= square
+    slope += share
+    return y, slope

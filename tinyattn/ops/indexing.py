@@ -1,0 +1,157 @@
+"""Chapter 3, continued: picking elements out by index, and putting them back.
+
+Reading x[i] and adding into x[i] are each other's gradient. An index that occurs twice is read
+twice, so it must receive both gradients: `scatter_add` sees to that. Next: matrix products.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tinyattn import backend
+from tinyattn.backend import Array, asarray, device_of, is_array
+from tinyattn.op import Index, op
+
+
+def _on_device(xp: Any, x: Array, index: Any) -> tuple[tuple[Any, ...], bool]:
+    """The index with its lists and host arrays moved to x's device; and whether it has arrays.
+
+    An index from the host is first tried out there, on an array of x's shape that takes no
+    memory: NumPy raises IndexError where a GPU would read out of range without a word.
+    """
+    keys = index if isinstance(index, tuple) else (index,)
+    host = tuple(np.asarray(k, np.intp if len(k) == 0 else None) if isinstance(k, list) else k
+                 for k in keys)  # fmt: skip
+    if xp is not np and all(k is None or k is ... or isinstance(k, (int, slice, np.ndarray))
+                            for k in host):  # fmt: skip
+        np.broadcast_to(np.False_, x.shape)[host]
+    device = device_of(x).name
+    moved = tuple(asarray(k, device=device) if isinstance(k, np.ndarray) else k for k in host)
+    return moved, any(is_array(k) for k in moved)
+
+
+@op
+def getitem(xp: Any, x: Array, *, index: Any) -> Any:
+    """x[index], with every kind of index NumPy has: x[1, ..., None, ::-1], x[[0, 0, -1]], x[mask].
+
+    Forward:  y = x[index]
+    Backward: dx = zeros, with g added at `index` as often as each place was read
+    Shapes:   as NumPy's indexing
+    Raises:   IndexError out of range
+    """
+    keys, advanced = _on_device(xp, x, index)
+
+    def dx(g: Array) -> Array:
+        out = xp.zeros_like(x)
+        if advanced:
+            backend.scatter_add(out, keys, g)
+        else:
+            out[keys] = g  # slices and integers never name a place twice
+        return out
+
+    return x[keys], (dx,)
+
+
+@op
+def take(xp: Any, x: Array, indices: Index, *, axis: int = 0) -> Any:
+    """Whole slices of x along one axis, in the order and number that `indices` names.
+
+    Forward:  y[..., i, ...] = x[..., indices[i], ...]
+    Backward: dx[..., j, ...] = Σ of g over all i with indices[i] = j
+    Shapes:   x (..., N, ...) and indices (any) -> y (..., any, ...)
+    Raises:   IndexError out of range
+    """
+    before = (slice(None),) * (axis % x.ndim)
+    keys, _ = _on_device(xp, x, (*before, indices))
+
+    def dx(g: Array) -> Array:
+        out = xp.zeros_like(x)
+        backend.scatter_add(out, keys, g)
+        return out
+
+    return x[keys], (dx,)
+
+
+def _along(xp: Any, indices: Array, axis: int) -> tuple[Array, ...]:
+    """The index that picks, for each position, the element `indices` names along `axis`."""
+    axis = axis % indices.ndim
+    return tuple(
+        indices if a == axis else xp.arange(n).reshape((-1,) + (1,) * (indices.ndim - a - 1))
+        for a, n in enumerate(indices.shape)
+    )
+
+
+@op
+def gather(xp: Any, x: Array, indices: Index, *, axis: int = -1) -> Any:
+    """One element of x for each index, along one axis: y_ij = x_i,indices[i,j] for axis 1.
+
+    Forward:  y[i, j, ...] = x[i, indices[i, j, ...], ...], the index standing at `axis`
+    Backward: dx = zeros, with g added where y was read
+    Shapes:   indices and y have x's sizes but along `axis`
+    Raises:   ValueError if the sizes differ elsewhere; IndexError out of range
+    """
+    _check_along("gather", x, indices, axis)
+    keys, _ = _on_device(xp, x, _along(xp, indices, axis))
+
+    def dx(g: Array) -> Array:
+        out = xp.zeros_like(x)
+        backend.scatter_add(out, keys, g)
+        return out
+
+    return x[keys], (dx,)
+
+
+@op
+def scatter_add(xp: Any, x: Array, indices: Index, values: Array, *, axis: int = -1) -> Any:
+    """x with each value added at the place its index names along one axis: gather, backwards.
+
+    Forward:  y = x, then y[i, indices[i, j, ...], ...] += values[i, j, ...]
+    Backward: dx = g, dvalues = g read at the same places
+    Shapes:   indices and values alike, with x's sizes but along `axis`; y as x
+    Raises:   ValueError if sizes differ; IndexError out of range
+    """
+    _check_along("scatter_add", x, indices, axis)
+    if indices.shape != values.shape:
+        raise ValueError(
+            f"scatter_add: values must have the shape of indices {indices.shape}; "
+            f"got {values.shape}"
+        )
+    keys, _ = _on_device(xp, x, _along(xp, indices, axis))
+    y = x.copy()
+    backend.scatter_add(y, keys, values)
+    return y, (lambda g: g, None, lambda g: g[keys])
+
+
+def _check_along(name: str, x: Array, indices: Array, axis: int) -> None:
+    sizes = [n for a, n in enumerate(indices.shape) if a != axis % x.ndim]
+    if indices.ndim != x.ndim or sizes != [n for a, n in enumerate(x.shape) if a != axis % x.ndim]:
+        raise ValueError(
+            f"{name}: indices must have x's shape {x.shape} but along axis {axis}; "
+            f"got {indices.shape}"
+        )
+
+
+@op
+def embedding(xp: Any, weight: Array, ids: Index) -> Any:
+    """A row of the table for each id.
+
+    Forward:  y_i = weight[ids_i]
+    Backward: dweight_v = Σ of g_i over all i with ids_i = v
+    Shapes:   weight (V, C), ids (any) -> y (any, C)
+    Raises:   TypeError if ids are not integers; IndexError if a host id is not in 0..V-1
+    """
+    if ids.dtype.kind not in "iu":
+        raise TypeError(f"embedding: ids must be integers; got {ids.dtype}")
+    if xp is np and ids.size and (ids.min() < 0 or ids.max() >= len(weight)):
+        raise IndexError(
+            f"embedding: ids must lie in 0..{len(weight) - 1}; got {ids.min()}..{ids.max()}"
+        )
+
+    def dweight(g: Array) -> Array:
+        out = xp.zeros_like(weight)
+        backend.scatter_add(out, ids.reshape(-1), g.reshape(-1, weight.shape[1]))
+        return out
+
+    return weight[ids], (dweight, None)

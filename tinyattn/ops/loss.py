@@ -1,0 +1,68 @@
+"""Chapter 3, continued: cross-entropy, the price of a prediction.
+
+The loss of a language model is the number of nats by which each next symbol surprised it
+(derivations/04_cross_entropy.md). Next: dropout.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tinyattn.backend import Array
+from tinyattn.op import Index, op
+
+
+@op
+def cross_entropy(
+    xp: Any,
+    logits: Array,
+    targets: Index,
+    *,
+    ignore: int | None = None,
+    divisor: float | None = None,
+) -> Any:
+    """The mean of -ln p(target) over the targets that count.
+
+    Forward:  y = 1/n Σ_i (ln Σ_v exp(z_iv) - z_i,target_i) over the n targets that are not ignored
+    Backward: dz_i = (softmax(z_i) - onehot(target_i))·g/n, and 0 where ignored
+    Shapes:   logits z (..., V), targets (...) -> y ()
+    Units:    nats per target
+    Raises:   ValueError if shapes differ, IndexError if a target is not in 0..V-1
+    Source:   derivations/04_cross_entropy.md
+
+    Args:
+        ignore: targets with this value do not count. If none counts, y and its gradient are 0.
+        divisor: divide by this instead of n: a part of a batch divides by the whole batch's n.
+    """
+    if targets.shape != logits.shape[:-1]:
+        raise ValueError(
+            f"cross_entropy: targets must have shape {logits.shape[:-1]} for logits "
+            f"{logits.shape}; got {targets.shape}"
+        )
+    V = logits.shape[-1]
+    picked = targets.reshape(-1)
+    counts = xp.ones(picked.shape, dtype=bool) if ignore is None else picked != ignore
+    picked = xp.where(counts, picked, 0)
+    if xp is np and picked.size and (picked.min() < 0 or picked.max() >= V):
+        raise IndexError(
+            f"cross_entropy: targets must lie in 0..{V - 1}; got {picked.min()}..{picked.max()}"
+        )
+    z = logits.reshape(-1, V)
+    place = (xp.arange(len(z)), picked)
+    p = z - z.max(axis=1, keepdims=True)
+    surprise = -p[place]
+    xp.exp(p, out=p)
+    total = p.sum(axis=1)
+    surprise += xp.log(total)
+    weight = counts / (divisor or xp.maximum(counts.sum(), 1))
+    weight = weight.astype(z.dtype)
+
+    def dz(g: Array) -> Array:
+        d = p * (weight / total)[:, None]
+        d[place] -= weight
+        d *= g
+        return d.reshape(logits.shape)
+
+    return (surprise * weight).sum(), (dz, None)

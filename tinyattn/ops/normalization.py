@@ -1,0 +1,62 @@
+"""Chapter 3, continued: layer normalisation.
+
+It keeps the numbers that flow through a deep stack at one size: each row is shifted to mean 0 and
+scaled to variance 1, then given a learned scale and shift (derivations/03_layer_norm.md). Next:
+the loss.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tinyattn.backend import Array, tiles
+from tinyattn.op import op
+
+
+@op
+def layer_norm(xp: Any, x: Array, gain: Array, bias: Array, *, eps: float = 1e-5) -> Any:
+    """Each row to mean 0 and variance 1, then scaled and shifted.
+
+    Forward:  y = h·gain + bias, h = (x - m)·r, r = 1/√(v + eps), m and v the row's mean, variance
+    Backward: dh = g·gain; dx = r·(dh - mean(dh) - h·mean(dh·h)); dgain = Σ g·h; dbias = Σ g
+    Shapes:   x (..., C), gain (C,), bias (C,) -> y (..., C)
+    Raises:   ValueError if gain or bias is not (C,)
+    Source:   Ba, Kiros and Hinton 2016, equation 4; eps as PyTorch's default
+
+    Sums over rows and columns are products with a vector of ones: the matrix product adds several
+    times faster than a reduction does.
+    """
+    C = x.shape[-1]
+    if gain.shape != (C,) or bias.shape != (C,):
+        raise ValueError(
+            f"layer_norm: gain and bias must be ({C},) for x {x.shape}; "
+            f"got {gain.shape} and {bias.shape}"
+        )
+    rows = x.reshape(-1, C)
+    h, y = xp.empty_like(rows), xp.empty_like(rows)
+    r = xp.empty((len(rows), 1), dtype=x.dtype)
+    average = xp.full((C, 1), 1 / C, dtype=x.dtype)
+    parts = list(tiles(len(rows), C, xp))
+    for part in parts:
+        h_part = xp.subtract(rows[part], xp.matmul(rows[part], average), out=h[part])
+        r[part] = (xp.matmul(h_part * h_part, average) + eps) ** -0.5
+        h_part *= r[part]
+        y_part = xp.multiply(h_part, gain, out=y[part])
+        y_part += bias
+
+    def vjp(g: Array) -> tuple[Array, Array, Array]:
+        g = g.reshape(-1, C)
+        dx, dgain, dbias = xp.empty_like(h), xp.zeros_like(gain), xp.zeros_like(bias)
+        weights = gain[:, None] * average
+        for part in parts:
+            ones = xp.ones(len(h[part]), dtype=g.dtype)
+            gh = g[part] * h[part]
+            dgain += xp.matmul(ones, gh)
+            dbias += xp.matmul(ones, g[part])
+            d = xp.multiply(g[part], gain, out=dx[part])
+            d -= xp.matmul(g[part], weights)
+            d -= h[part] * xp.matmul(gh, weights)
+            d *= r[part]
+        return dx.reshape(x.shape), dgain, dbias
+
+    return y.reshape(x.shape), vjp

@@ -1,0 +1,40 @@
+"""Chapter 3, continued: turning pairs of numbers.
+
+Rotary positions (chapter 4) encode where a query or key stands by turning each pair of its
+coordinates, seen as a point in the plane, by an angle that grows with the position. Next: scores
+into weights.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tinyattn.backend import Array
+from tinyattn.op import op
+
+
+@op
+def rotate(xp: Any, x: Array, *, cos: Array, sin: Array) -> Any:
+    """Each pair (x_2i, x_2i+1) turned in its plane by the angle whose cosine and sine are given.
+
+    Forward:  (y_2i, y_2i+1) = (x_2i·cos - x_2i+1·sin, x_2i·sin + x_2i+1·cos)
+    Backward: dx is g turned back: the same with -sin
+    Shapes:   x (..., T, D), cos and sin (T, D/2) -> y (..., T, D)
+    Raises:   ValueError if D is odd or the angles do not fit
+    Source:   Su and others 2021 (RoFormer), equation 34; pairs are neighbours, as printed there
+    """
+    if x.shape[-1] % 2 or cos.shape != sin.shape or cos.shape != (x.shape[-2], x.shape[-1] // 2):
+        raise ValueError(
+            f"rotate: x (..., T, D) needs cos and sin of shape (T, D/2), D even; got x {x.shape}, "
+            f"cos {cos.shape}, sin {sin.shape}"
+        )
+    cos, sin = cos.astype(x.dtype, copy=False), sin.astype(x.dtype, copy=False)
+
+    def turn(a: Array, sin: Array) -> Array:
+        even, odd = a[..., 0::2], a[..., 1::2]
+        out = xp.empty_like(a)
+        out[..., 0::2] = even * cos - odd * sin
+        out[..., 1::2] = even * sin + odd * cos
+        return out
+
+    return turn(x, sin), (lambda g: turn(g, -sin),)

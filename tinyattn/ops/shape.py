@@ -1,0 +1,170 @@
+"""Chapter 3, continued: operations that move numbers without changing them.
+
+Their gradients move back the same way. Most results share memory with their input, as in NumPy.
+Next: picking elements out by index.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from tinyattn.backend import Array
+from tinyattn.op import op
+from tinyattn.tensor import Tensor
+
+
+@op
+def reshape(xp: Any, x: Array, *, shape: tuple[int, ...]) -> Any:
+    """The same elements, in the same order, in another shape.
+
+    Forward:  y = x
+    Backward: dx = g in x's shape
+    Shapes:   x any -> y `shape`; one size may be -1 and is computed
+    Raises:   ValueError if the number of elements differs
+    """
+    return x.reshape(shape), (lambda g: g.reshape(x.shape),)
+
+
+@op
+def transpose(xp: Any, x: Array, *, axes: tuple[int, ...] | None = None) -> Any:
+    """The axes in another order: y's axis i is x's axis axes[i]. By default reversed.
+
+    Forward:  y[j] = x[i], i the index j permuted
+    Backward: dx is g with the axes put back
+    Shapes:   y has x's sizes in the new order
+    """
+    order = tuple(a % x.ndim for a in axes) if axes else tuple(reversed(range(x.ndim)))
+    back = tuple(sorted(range(x.ndim), key=lambda i: order[i]))
+    return x.transpose(order), (lambda g: g.transpose(back),)
+
+
+@op
+def swapaxes(xp: Any, x: Array, *, first: int, second: int) -> Any:
+    """Two axes change places.
+
+    Forward:  y = x with the two axes exchanged
+    Backward: dx = g with them exchanged again
+    """
+    return x.swapaxes(first, second), (lambda g: g.swapaxes(first, second),)
+
+
+@op
+def broadcast_to(xp: Any, x: Array, *, shape: tuple[int, ...]) -> Any:
+    """x repeated, without copying, to fill `shape`.
+
+    Forward:  y = x along the new or stretched axes
+    Backward: dx = Σ g over them
+    Raises:   ValueError if x does not fit `shape` by the rules of broadcasting
+    """
+    return xp.broadcast_to(x, shape), (lambda g: g,)
+
+
+@op
+def expand_dims(xp: Any, x: Array, *, axis: int | tuple[int, ...]) -> Any:
+    """A new axis of size 1.
+
+    Forward:  y = x
+    Backward: dx = g without the axis
+    """
+    return xp.expand_dims(x, axis), (lambda g: g.reshape(x.shape),)
+
+
+@op
+def squeeze(xp: Any, x: Array, *, axis: int | tuple[int, ...] | None = None) -> Any:
+    """x without its axes of size 1 (all of them, or those named).
+
+    Forward:  y = x
+    Backward: dx = g with the axes back in place
+    Raises:   ValueError if a named axis is not of size 1
+    """
+    return xp.squeeze(x, axis=axis), (lambda g: g.reshape(x.shape),)
+
+
+@op
+def flip(xp: Any, x: Array, *, axis: int | tuple[int, ...] | None = None) -> Any:
+    """The elements in reverse order along an axis, or along all.
+
+    Forward:  y_i = x_{n-1-i}
+    Backward: dx = g flipped again
+    """
+    return xp.flip(x, axis), (lambda g: xp.flip(g, axis),)
+
+
+@op
+def pad(
+    xp: Any, x: Array, *, widths: int | Sequence[int | Sequence[int]], value: float = 0.0
+) -> Any:
+    """x with a border of a constant; `widths` as in NumPy, for each axis (before, after).
+
+    Forward:  y = x inside, `value` in the border
+    Backward: dx = the inside of g
+    Shapes:   axis i grows by widths[i][0] + widths[i][1]
+    """
+    y = xp.pad(x, widths, mode="constant", constant_values=value)
+    if isinstance(widths, int):
+        before = [widths] * x.ndim
+    else:
+        pairs = [(w, w) if isinstance(w, int) else tuple(w) for w in widths]
+        if len(pairs) == 2 and isinstance(widths[0], int):
+            pairs = [(pairs[0][0], pairs[1][0])]  # one (before, after) for every axis
+        before = [w[0] for w in (pairs * x.ndim if len(pairs) == 1 else pairs)]
+    inside = tuple(slice(b, b + n) for b, n in zip(before, x.shape, strict=True))
+    return y, (lambda g: g[inside],)
+
+
+@op
+def tril(xp: Any, x: Array, *, offset: int = 0) -> Any:
+    """The lower triangle of each matrix; above it, zeros.
+
+    Forward:  y_ij = x_ij if j ≤ i + offset, else 0
+    Backward: dx = the lower triangle of g
+    Shapes:   x (..., M, N) -> y (..., M, N)
+    """
+    return xp.tril(x, offset), (lambda g: xp.tril(g, offset),)
+
+
+@op
+def concatenate(xp: Any, *xs: Array, axis: int = 0) -> Any:
+    """Tensors one after the other along an axis they already have.
+
+    Forward:  y = [x_1, x_2, ...]
+    Backward: dx_k = the piece of g that x_k became
+    Shapes:   all sizes agree but the one along `axis`, which adds up
+    Raises:   ValueError if the other sizes differ
+    """
+    y = xp.concatenate(xs, axis=axis)
+    stops = [0]
+    for x in xs:
+        stops.append(stops[-1] + x.shape[axis])
+
+    def piece(k: int) -> Any:
+        index = [slice(None)] * y.ndim
+        index[axis] = slice(stops[k], stops[k + 1])
+        return lambda g: g[tuple(index)]
+
+    return y, tuple(piece(k) for k in range(len(xs)))
+
+
+def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
+    """Tensors of one shape side by side along a new axis, made of expand_dims and concatenate."""
+    return concatenate([expand_dims(t, axis=axis) for t in tensors], axis=axis)
+
+
+def split(x: Tensor, sizes: int | Sequence[int], axis: int = 0) -> list[Tensor]:
+    """x cut along `axis` into equal parts (an int: how many) or parts of the given sizes.
+
+    Raises: ValueError if the parts do not make up the axis.
+    """
+    n = x.shape[axis]
+    if isinstance(sizes, int):
+        sizes = [n // sizes if sizes and n % sizes == 0 else -1] * sizes
+    if math.fsum(sizes) != n or any(s < 0 for s in sizes):
+        raise ValueError(f"split: sizes must add up to {n}, the size of axis {axis}; got {sizes}")
+    before = (slice(None),) * (axis % x.ndim)
+    pieces, start = [], 0
+    for size in sizes:
+        pieces.append(x[(*before, slice(start, start + size))])
+        start += size
+    return pieces

@@ -1,0 +1,67 @@
+"""Chapter 3, continued: scores into weights.
+
+The softmax turns any scores into positive numbers that sum to 1, and is where attention gets its
+name from. Only differences between scores matter, so the largest can be subtracted first, and
+nothing overflows (derivations/02_softmax.md). Next: normalisation.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tinyattn.backend import Array
+from tinyattn.op import Mask, op
+
+
+@op
+def softmax(xp: Any, x: Array, allowed: Mask = None, *, axis: int = -1) -> Any:
+    """Positive weights that sum to 1 along an axis.
+
+    Forward:  y_i = exp(x_i - m)/Σ_j exp(x_j - m), m = max x, over the places that are allowed;
+              0 elsewhere, and everywhere along an axis where nothing is allowed
+    Backward: dx = y·(g - Σ_j g_j y_j)
+    Shapes:   y as x; allowed broadcasts to x, True = takes part
+    Units:    x nats (log-odds) -> y probability
+    Raises:   ValueError along an axis of size 0; TypeError if allowed is not boolean
+    Source:   Bridle 1990
+    """
+    bias = None if allowed is None else log_mask(xp, allowed, x.dtype)
+    y = x.copy()
+    y /= exp_in_place(xp, y, bias, axis)
+    return y, (lambda g: y * (g - (g * y).sum(axis=axis, keepdims=True)), None)
+
+
+def log_mask(xp: Any, allowed: Array, dtype: Any) -> Array:
+    """0 where allowed, -∞ elsewhere: added to scores, it leaves the others no weight."""
+    if allowed.dtype != bool:
+        raise TypeError(f"allowed must be boolean, True = may attend; got {allowed.dtype}")
+    return xp.where(allowed, 0.0, -math.inf).astype(dtype)
+
+
+def exp_in_place(xp: Any, x: Array, bias: Array | None, axis: int = -1) -> Array:
+    """Overwrite x with exp(x + bias - m), m its maximum; returns the sum, or 1 where that is 0."""
+    if bias is not None:
+        x += bias
+    m = x.max(axis=axis, keepdims=True)
+    if bias is not None:
+        m = xp.where(m == -math.inf, 0, m)  # nothing allowed: exp(-∞ - 0) is 0, but -∞ - -∞ NaN
+    x -= m
+    xp.exp(x, out=x)
+    total = x.sum(axis=axis, keepdims=True)
+    return total + (total == 0) if bias is not None else total
+
+
+@op
+def log_softmax(xp: Any, x: Array, *, axis: int = -1) -> Any:
+    """The logarithm of the softmax, exact also where the softmax itself rounds to 0.
+
+    Forward:  y_i = x_i - m - ln Σ_j exp(x_j - m), m = max x
+    Backward: dx = g - exp(y)·Σ_j g_j
+    Shapes:   y as x
+    Units:    nats
+    Raises:   ValueError along an axis of size 0
+    """
+    y = x - x.max(axis=axis, keepdims=True)
+    y -= xp.log(xp.exp(y).sum(axis=axis, keepdims=True))
+    return y, (lambda g: g - xp.exp(y) * g.sum(axis=axis, keepdims=True),)

@@ -1,0 +1,1 @@
+"""Chapter 11: pictures. Imported only when one is asked for."""

@@ -1,0 +1,1 @@
+"""Chapter 9: tasks, which say what to learn."""

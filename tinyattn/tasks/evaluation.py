@@ -1,0 +1,129 @@
+"""Chapter 9, continued: judging the answers.
+
+An answer is right if it is the expected place, letter for letter. Of so many right answers out of
+so many questions, the interval says what share a much longer examination might show. Next: the
+quickstart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tinyattn.backend import one_blas_thread
+from tinyattn.data.questions import answer_of
+from tinyattn.data.text import DataError
+from tinyattn.models import generate
+from tinyattn.tasks.runs import Trained
+from tinyattn.training.checkpoint import CheckpointError
+
+ANSWER_STEPS = 32
+"""Symbols a model may write in answer to a question, as in A5."""
+TOGETHER = 128
+"""Questions that are answered together; the answers do not depend on it."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """How many answers were right. `low` and `high` bound the true share with 95 % confidence."""
+
+    correct: int
+    total: int
+
+    @property
+    def accuracy(self) -> float:
+        return self.correct / self.total if self.total else 0.0
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Wilson's score interval (Wilson 1927), which also holds near 0 and 1."""
+        n, p, z = self.total, self.accuracy, 1.959963984540054
+        if n == 0:
+            return 0.0, 1.0
+        centre = (p + z * z / (2 * n)) / (1 + z * z / n)
+        half = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+        return max(0.0, centre - half), min(1.0, centre + half)
+
+    def as_dict(self) -> dict[str, Any]:
+        low, high = self.interval
+        return {**asdict(self), "accuracy": self.accuracy, "low": low, "high": high}
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        return (
+            f"{self.correct} of {self.total}, {100 * self.accuracy:.1f} % "
+            f"(95 % interval {100 * low:.1f} to {100 * high:.1f})"
+        )
+
+
+def score(predictions: Sequence[str], answers: Sequence[str]) -> Score:
+    """Exact matches."""
+    return Score(sum(p == a for p, a in zip(predictions, answers, strict=True)), len(answers))
+
+
+def most_common(answers: Sequence[str]) -> str:
+    """The most frequent answer; of equally frequent ones, the first in the alphabet."""
+    return min(Counter(answers).items(), key=lambda item: (-item[1], item[0]))[0]
+
+
+def answer(
+    trained: Trained,
+    questions: Sequence[str],
+    *,
+    unknown: str = "error",
+    on_answers: Callable[[int], None] = lambda count: None,
+) -> list[str]:
+    """The model's answer to each question: greedy, from `question MASK` up to the next MASK.
+
+    Questions of equal length are answered together, so nothing is computed on padding.
+
+    Raises: DataError for a question with an unknown character, or one that is empty.
+    """
+    vocabulary = trained.vocabulary
+    prompts = []
+    for question in questions:
+        ids = vocabulary.encode(question, unknown=unknown)
+        if not len(ids):
+            raise DataError(f"the question {question!r} is empty")
+        prompts.append(np.append(ids, vocabulary.mask))
+    by_length: dict[int, list[int]] = {}
+    for i, prompt in enumerate(prompts):
+        by_length.setdefault(len(prompt), []).append(i)
+    answers = [""] * len(questions)
+    for same in by_length.values():
+        for start in range(0, len(same), TOGETHER):
+            rows = same[start : start + TOGETHER]
+            written = _write(trained, np.stack([prompts[i] for i in rows]))
+            for i, row in zip(rows, written, strict=True):
+                answers[i] = answer_of(row, vocabulary)
+            on_answers(len(rows))
+    return answers
+
+
+def _write(trained: Trained, prompts: np.ndarray) -> np.ndarray:
+    """Greedy continuations (B, at most ANSWER_STEPS); ends early when every row has its MASK."""
+    mask = trained.vocabulary.mask
+    columns: list[np.ndarray] = []
+    ended = np.zeros(len(prompts), bool)
+    with one_blas_thread():
+        for column in generate(trained.model, prompts, ANSWER_STEPS, temperature=0):
+            columns.append(column)
+            ended |= column == mask
+            if ended.all():
+                break
+    return np.stack(columns, axis=1)
+
+
+def save_predictions(path: str | Path, predictions: Sequence[str]) -> None:
+    """One place a line, A5's format. Raises: CheckpointError if it cannot be written."""
+    try:
+        text = "".join(p.replace("\n", " ") + "\n" for p in predictions)
+        Path(path).write_text(text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be written: {error.strerror or error}") from error

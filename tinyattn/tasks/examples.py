@@ -1,0 +1,129 @@
+"""Chapter 9, continued: from corpus and questions to the batches of every epoch.
+
+Each kind of data is a pure function of its seed and the number of the epoch: nothing is remembered
+from one epoch to the next, so a run can be resumed anywhere. Next: the knowledge task.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tinyattn.data.batches import Batch, pad_rows
+from tinyattn.data.corruption import Corruption
+from tinyattn.data.questions import question_example
+from tinyattn.data.vocabulary import Vocabulary
+
+Example = tuple[np.ndarray, np.ndarray]  # inputs and targets, of equal length
+
+WINDOW = 8
+"""Batches among which shuffled examples are sorted by length: enough that a batch holds little
+padding, few enough that its examples differ from epoch to epoch."""
+
+
+class Examples:
+    """Common to all data: examples into batches, shuffled or in order.
+
+    Args:
+        count: examples an epoch.
+        batch: examples a batch.
+        length: positions an example takes in the count of tokens.
+        shuffle: a new order every epoch, with texts of like length in one batch.
+    """
+
+    def __init__(self, *, count: int, batch: int, length: int, seed: int, shuffle: bool) -> None:
+        self.count, self.batch, self.length = count, batch, length
+        self.seed, self.shuffle = seed, shuffle
+        self.batches_per_epoch = -(-count // batch)
+
+    def example(self, index: int, rng: np.random.Generator) -> Example:
+        """Example number `index`; what is random about it comes from `rng`."""
+        raise NotImplementedError(f"{type(self).__name__} has no examples")
+
+    def epoch(self, number: int) -> list[Batch]:
+        rng = np.random.default_rng([self.seed, number])
+        order = rng.permutation(self.count) if self.shuffle else np.arange(self.count)
+        examples = [self.example(int(i), rng) for i in order]
+        if self.shuffle:
+            width = WINDOW * self.batch
+            windows = [examples[i : i + width] for i in range(0, self.count, width)]
+            examples = [e for w in windows for e in sorted(w, key=lambda e: len(e[0]))]
+        starts = np.arange(0, self.count, self.batch)
+        if self.shuffle:
+            rng.shuffle(starts)
+        return [_batch(examples[i : i + self.batch]) for i in starts]
+
+    def tokens_before(self, step: int) -> int:
+        epochs, index = divmod(step, self.batches_per_epoch)
+        return (epochs * self.count + min(index * self.batch, self.count)) * self.length
+
+
+def _batch(examples: list[Example]) -> Batch:
+    longest = max(len(inputs) for inputs, _ in examples)
+    return Batch(
+        pad_rows([inputs for inputs, _ in examples], longest),
+        pad_rows([targets for _, targets in examples], longest),
+    )
+
+
+class SpanExamples(Examples):
+    """Documents with a span cut out, cut anew every epoch."""
+
+    def __init__(
+        self,
+        documents: list[np.ndarray],
+        corruption: Corruption,
+        mask: int,
+        *,
+        batch: int,
+        length: int,
+        seed: int,
+        shuffle: bool,
+    ) -> None:
+        super().__init__(
+            count=len(documents), batch=batch, length=length, seed=seed, shuffle=shuffle
+        )
+        self.documents, self.corruption, self.mask = documents, corruption, mask
+
+    def example(self, index: int, rng: np.random.Generator) -> Example:
+        text = self.corruption(self.documents[index], self.mask, rng)
+        return text[:-1], text[1:]
+
+
+class QuestionExamples(Examples):
+    """Questions with their answers."""
+
+    def __init__(
+        self,
+        pairs: list[tuple[str, str]],
+        vocabulary: Vocabulary,
+        *,
+        batch: int,
+        length: int,
+        seed: int,
+        shuffle: bool,
+    ) -> None:
+        super().__init__(count=len(pairs), batch=batch, length=length, seed=seed, shuffle=shuffle)
+        self.examples = [
+            question_example(vocabulary.encode(q), vocabulary.encode(a), vocabulary.mask)
+            for q, a in pairs
+        ]
+
+    def example(self, index: int, rng: np.random.Generator) -> Example:
+        return self.examples[index]
+
+
+class TextExamples(Examples):
+    """Windows of one long text, each symbol predicted from those before it in the window.
+
+    An epoch has as many windows as fit the text side by side, but they start at random places.
+    """
+
+    def __init__(self, ids: np.ndarray, context: int, *, batch: int, seed: int) -> None:
+        count = max(1, (len(ids) - 1) // context)
+        super().__init__(count=count, batch=batch, length=context, seed=seed, shuffle=True)
+        self.ids, self.context = ids, context
+
+    def example(self, index: int, rng: np.random.Generator) -> Example:
+        start = int(rng.integers(0, len(self.ids) - self.context))
+        window = self.ids[start : start + self.context + 1]
+        return window[:-1], window[1:]

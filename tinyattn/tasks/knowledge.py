@@ -1,0 +1,197 @@
+"""Chapter 9, continued: does pretraining put knowledge into weights?
+
+CS224N assignment 5 asks it like this. Pretrain a small GPT on sentences about people; finetune it
+on "Where was X born?" for some of them; then ask about the others, whose birthplaces stand in the
+pretraining text and nowhere else. A model that skipped pretraining can only guess. Next: judging
+the answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tinyattn import ops
+from tinyattn.backend import asarray
+from tinyattn.data.batches import PAD, Batch
+from tinyattn.data.text import DataError
+from tinyattn.data.vocabulary import Vocabulary
+from tinyattn.models import GPT
+from tinyattn.noise import Noise
+from tinyattn.tasks.examples import Examples, QuestionExamples, SpanExamples, TextExamples
+from tinyattn.tasks.recipe import Recipe
+from tinyattn.tasks.runs import Trained, describe, load_run
+from tinyattn.tensor import Tensor, no_grad
+from tinyattn.training.checkpoint import Checkpoint, CheckpointError
+from tinyattn.training.loop import Data, Fit
+from tinyattn.training.settings import TrainSettings
+
+Pairs = list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Where and how to run, which changes nothing about what is learned."""
+
+    folder: Path
+    seed: int = 0
+    device: str = "cpu"
+    workers: int | None = None
+    resume: bool = False
+    on_start: Callable[[int, int], None] = lambda done, total: None
+    on_step: Callable[[dict[str, Any]], None] = lambda entry: None
+
+
+def language_model_loss(model: GPT) -> Callable[[Batch, Noise | None, float], Tensor]:
+    """The cross-entropy of the next symbol, over all targets that are not PAD."""
+
+    def loss(batch: Batch, noise: Noise | None, divisor: float) -> Tensor:
+        logits = model(batch.inputs, noise=noise)
+        targets = asarray(batch.targets, device=model.device)
+        return ops.cross_entropy(logits, targets, ignore=PAD, divisor=divisor)
+
+    return loss
+
+
+def documents_of(text: str, *, blank_lines: bool) -> list[str]:
+    """The documents of a corpus, one a line.
+
+    In A5 even the empty piece behind the last newline is one, and counts (`blank_lines`).
+    """
+    lines = text.split("\n")
+    return lines if blank_lines else [line for line in lines if line.strip()]
+
+
+def pretrain(text: str, recipe: Recipe, options: RunOptions) -> Trained:
+    """Train a new model on a corpus, by span corruption or plain next-symbol prediction.
+
+    Raises: DataError if the corpus is too short.
+    """
+    vocabulary = Vocabulary.from_text(text)
+    model = GPT(recipe.model_for(len(vocabulary)), seed=options.seed)
+    settings, context = recipe.pretrain, recipe.model.context
+    validate = None
+    data: Examples
+    if recipe.data.objective == "next":
+        ids = vocabulary.encode(text)
+        kept = int(len(ids) * (1 - recipe.data.validation))
+        if min(kept, len(ids) - kept if kept < len(ids) else kept) <= context:
+            raise DataError(
+                f"the corpus has {len(ids)} characters, {len(ids) - kept} of them for validation; "
+                f"each part needs more than one context of {context}; use a longer text or a "
+                "smaller model.context"
+            )
+        data = TextExamples(ids[:kept], context, batch=settings.batch, seed=options.seed)
+        if kept < len(ids):
+            validate = _validation(model, ids[kept:])
+        documents = 1
+    else:
+        lines = documents_of(text, blank_lines=recipe.data.blank_lines)
+        documents = len(lines)
+        corruption = recipe.data.corruption()
+        if corruption.longest + 1 > context:
+            raise DataError(
+                f"data.longest {corruption.longest} needs a model.context of at least "
+                f"{corruption.longest + 1}; got {context}"
+            )
+        data = SpanExamples(
+            [vocabulary.encode(line) for line in lines], corruption, vocabulary.mask,
+            batch=settings.batch, length=recipe.data.length or context,
+            seed=options.seed, shuffle=settings.shuffle,
+        )  # fmt: skip
+    about = describe("pretrain", recipe, model, vocabulary, documents)
+    return _fit(model, data, settings, about, options, validate)
+
+
+def finetune(
+    pairs: Pairs,
+    recipe: Recipe,
+    options: RunOptions,
+    *,
+    start: Trained | None = None,
+    text: str | None = None,
+    unknown: str = "error",
+) -> Trained:
+    """Teach a model to answer questions: a pretrained one (`start`), or a new one.
+
+    A new model takes its vocabulary, and A5's schedule its length, from the corpus `text`.
+
+    Raises: DataError if a pair is longer than the model's context, or holds an unknown character.
+    """
+    if start is not None:
+        model, vocabulary, settings = start.model, start.vocabulary, recipe.finetune
+        documents = int(start.about["documents"])
+    elif text is not None:
+        vocabulary = Vocabulary.from_text(text)
+        model = GPT(recipe.model_for(len(vocabulary)), seed=options.seed)
+        settings = recipe.scratch
+        documents = len(documents_of(text, blank_lines=recipe.data.blank_lines))
+    else:
+        raise ValueError("finetune: needs a pretrained model (start) or a corpus (text)")
+    context = model.config.context
+    if recipe.data.ascii_questions:
+        pairs = [(_ascii(q), _ascii(a)) for q, a in pairs]
+    if unknown == "drop":
+        pairs = [(vocabulary.known(q), vocabulary.known(a)) for q, a in pairs]
+    longest = max(pairs, key=lambda pair: len(pair[0]) + len(pair[1]))
+    if sum(map(len, longest)) + 1 > context:
+        raise DataError(f"the pair {longest} does not fit the model's context of {context} symbols")
+    data = QuestionExamples(
+        pairs, vocabulary,
+        batch=settings.batch, length=recipe.data.length or context,
+        seed=options.seed, shuffle=settings.shuffle,
+    )  # fmt: skip
+    about = describe("finetune", recipe, model, vocabulary, documents)
+    return _fit(model, data, settings, about, options)
+
+
+def _fit(
+    model: GPT,
+    data: Data,
+    settings: TrainSettings,
+    about: dict[str, Any],
+    options: RunOptions,
+    validate: Callable[[], float] | None = None,
+) -> Trained:
+    resume: Checkpoint | None = None
+    if options.resume:
+        trained = load_run(options.folder)
+        if (trained.about["stage"], trained.about["model"]) != (about["stage"], about["model"]):
+            raise CheckpointError(f"{options.folder}: holds another stage or another model")
+        resume = trained.checkpoint
+    model.to(options.device)
+    total = settings.total_steps(data.batches_per_epoch)
+    options.on_start(int(resume.about["step"]) if resume else 0, total)
+    fit = Fit(
+        settings, options.folder, about,
+        seed=options.seed, workers=options.workers if options.device == "cpu" else 1,
+        corpus_tokens=about["documents"] * model.config.context,
+        validate=validate, validate_every=max(1, total // 10), on_step=options.on_step,
+    )  # fmt: skip
+    fit.run(model, language_model_loss(model), data, resume)
+    return load_run(options.folder, device=options.device)
+
+
+def _validation(model: GPT, ids: np.ndarray, windows: int = 64) -> Callable[[], float]:
+    """The mean loss over windows spread evenly over a text, in nats a character."""
+    context = model.config.context
+    starts = np.linspace(0, len(ids) - context - 1, min(windows, len(ids) // context)).astype(int)
+    rows = np.stack([ids[s : s + context + 1] for s in starts])
+    loss = language_model_loss(model)
+
+    def measure() -> float:
+        with no_grad():
+            batch = Batch(rows[:, :-1], rows[:, 1:])
+            parts = batch.split(-(-batch.inputs.size // 4096))
+            return sum(loss(part, None, float(batch.trained)).item() for part in parts)
+
+    return measure
+
+
+def _ascii(text: str) -> str:
+    """A5's reading of the questions: what is not ASCII is left out."""
+    return text.encode("ascii", "ignore").decode("ascii")

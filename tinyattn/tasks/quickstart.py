@@ -1,0 +1,68 @@
+"""Chapter 9, the end: the whole job on a made-up world, in a few minutes.
+
+Invent a world; pretrain on its corpus; finetune with and without that pretraining; ask both models
+about the held-out people; set them beside the best guess of all, the most common place. Next:
+reports.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tinyattn.data.world import make_world
+from tinyattn.tasks.evaluation import Score, answer, most_common, save_predictions, score
+from tinyattn.tasks.knowledge import RunOptions, finetune, pretrain
+from tinyattn.tasks.recipe import Recipe
+from tinyattn.tasks.runs import Trained, open_run
+
+Row = tuple[str, Score]
+
+
+def quickstart(
+    recipe: Recipe,
+    options: RunOptions,
+    *,
+    overwrite: bool = False,
+    say: Callable[[str], None] = lambda text: None,
+) -> tuple[list[Row], float]:
+    """Run the job in `options.folder`; returns the rows of the table and the seconds it took.
+
+    The folder holds the world's files and three runs: pretrain, finetune and scratch.
+    """
+    began = time.perf_counter()
+    world = make_world(seed=options.seed)
+    world.save(options.folder / "world")
+    questions = [question for question, _ in world.dev]
+    places = [place for _, place in world.dev]
+
+    def stage(name: str) -> RunOptions:
+        folder = open_run(options.folder / name, recipe, overwrite=overwrite, resume=False)
+        return replace(options, folder=folder)
+
+    def judge(trained: Trained, folder: Path) -> Score:
+        predictions = answer(trained, questions)
+        save_predictions(folder / "predictions.tsv", predictions)
+        return score(predictions, places)
+
+    guess = most_common([place for _, place in world.train])
+    rows = [("most common place", score([guess] * len(places), places))]
+    say("finetuning a new model, without pretraining")
+    at = stage("scratch")
+    rows.append(("without pretraining", judge(finetune(world.train, recipe, at, text=world.corpus),
+                                              at.folder)))  # fmt: skip
+    say("pretraining on the corpus")
+    pretrained = pretrain(world.corpus, recipe, stage("pretrain"))
+    say("finetuning the pretrained model")
+    at = stage("finetune")
+    rows.append(("pretrained", judge(finetune(world.train, recipe, at, start=pretrained),
+                                     at.folder)))  # fmt: skip
+    return rows, time.perf_counter() - began
+
+
+def as_json(rows: list[Row], seconds: float) -> dict[str, Any]:
+    """The result under the names that other programs rely on."""
+    return {"rows": [{"name": name, **s.as_dict()} for name, s in rows], "seconds": seconds}

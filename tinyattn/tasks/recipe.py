@@ -1,0 +1,126 @@
+"""Chapter 9: recipes, the settings of a whole job.
+
+A recipe is a readable TOML file with one table for each part of the job: model, data, pretraining,
+finetuning, and finetuning without pretraining. The package brings a few by name; a file of your
+own, or single settings, override them. Next: the data of the knowledge task.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import asdict, dataclass, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from tinyattn.data.corruption import Corruption
+from tinyattn.data.text import DataError, read_text
+from tinyattn.models import GPTConfig
+from tinyattn.training.settings import SettingError, TrainSettings, build
+
+
+@dataclass(frozen=True)
+class DataSettings:
+    """How text becomes examples."""
+
+    objective: str = "span"  # span corruption, or "next": plain next-symbol prediction
+    longest: int = 112  # see tinyattn.data.Corruption for these three
+    truncate: float = 1.0
+    shortest: int = 4
+    length: int = 0  # positions of an example in the count of tokens; 0: the context
+    blank_lines: bool = False  # whether an empty line is a document
+    ascii_questions: bool = False  # whether finetuning drops what is not ASCII
+    validation: float = 0.1  # with "next": the share of the text kept for validation
+
+    def __post_init__(self) -> None:
+        if self.objective not in ("span", "next"):
+            raise ValueError(f"objective must be 'span' or 'next'; got {self.objective!r}")
+        if not 0 <= self.validation < 1:
+            raise ValueError(f"validation must be at least 0 and below 1; got {self.validation}")
+        self.corruption()
+
+    def corruption(self) -> Corruption:
+        return Corruption(self.longest, self.truncate, self.shortest)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All settings of a job. `model.vocabulary` is filled in when the corpus is known."""
+
+    model: GPTConfig
+    data: DataSettings
+    pretrain: TrainSettings
+    finetune: TrainSettings
+    scratch: TrainSettings
+
+    def model_for(self, vocabulary: int) -> GPTConfig:
+        return replace(self.model, vocabulary=vocabulary)
+
+    def tables(self) -> dict[str, dict[str, Any]]:
+        """As nested dictionaries, the shape of the TOML file."""
+        return asdict(self)
+
+
+TABLES = {"model": GPTConfig, "data": DataSettings, "pretrain": TrainSettings,
+          "finetune": TrainSettings, "scratch": TrainSettings}  # fmt: skip
+
+
+def recipe_names() -> list[str]:
+    """The recipes that come with the package."""
+    files = resources.files("tinyattn.tasks").joinpath("recipes").iterdir()
+    return sorted(f.name.removesuffix(".toml") for f in files if f.name.endswith(".toml"))
+
+
+def load_recipe(
+    name: str, *, config: Path | None = None, overrides: dict[str, Any] | None = None
+) -> Recipe:
+    """A recipe by name, then a TOML file over it, then single settings like "pretrain.rate".
+
+    Raises: SettingError for a name, table, key or value that does not exist or does not fit;
+        DataError for a file that cannot be read.
+    """
+    if name not in recipe_names():
+        raise SettingError(f"recipe must be one of {recipe_names()}; got {name!r}")
+    file = resources.files("tinyattn.tasks").joinpath("recipes", f"{name}.toml")
+    tables = tomllib.loads(file.read_text(encoding="utf-8"))
+    if config is not None:
+        try:
+            _merge(tables, tomllib.loads(read_text(config)), str(config))
+        except tomllib.TOMLDecodeError as error:
+            raise DataError(f"{config}: not TOML: {error}") from error
+    for key, value in (overrides or {}).items():
+        table, _, setting = key.partition(".")
+        _merge(tables, {table: {setting: value}}, key)
+    return recipe_from(tables, name)
+
+
+def recipe_from(tables: dict[str, dict[str, Any]], where: str) -> Recipe:
+    """A recipe from nested dictionaries, checked.
+
+    A recipe without a `scratch` table finetunes without pretraining as it does with.
+    """
+    tables = {"scratch": tables.get("finetune", {}), **tables}
+    model = {"vocabulary": 1, **tables.get("model", {})}
+    parts = {**tables, "model": model}
+    return Recipe(**{t: build(kind, dict(parts.get(t, {})), f"{where} [{t}]")
+                     for t, kind in TABLES.items()})  # fmt: skip
+
+
+def _merge(tables: dict[str, Any], more: dict[str, Any], where: str) -> None:
+    for table, values in more.items():
+        if table not in TABLES or not isinstance(values, dict):
+            raise SettingError(f"{where}: no table {table!r}; there are {', '.join(TABLES)}")
+        tables[table] = {**tables.get(table, {}), **values}
+
+
+def to_toml(tables: dict[str, dict[str, Any]]) -> str:
+    """Nested dictionaries of numbers, booleans and strings as TOML."""
+    lines = []
+    for table, values in tables.items():
+        lines.append(f"[{table}]")
+        for key, value in values.items():
+            text = {True: "true", False: "false"}.get(value) if isinstance(value, bool) else None
+            text = text or (f'"{value}"' if isinstance(value, str) else repr(value))
+            lines.append(f"{key} = {text}")
+        lines.append("")
+    return "\n".join(lines)

@@ -1,0 +1,93 @@
+"""Chapter 9, continued: run folders.
+
+A run is a folder: `config.toml` says what was asked for, `metrics.jsonl` what happened, and
+`checkpoint.safetensors` holds what was learned, with all that is needed to use it alone. Next:
+the examples.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tinyattn.data.vocabulary import Vocabulary
+from tinyattn.models import GPT, GPTConfig
+from tinyattn.tasks.recipe import Recipe, recipe_from, to_toml
+from tinyattn.training import checkpoint
+from tinyattn.training.checkpoint import Checkpoint, CheckpointError
+from tinyattn.training.loop import CHECKPOINT, METRICS
+from tinyattn.training.settings import SettingError, build
+
+CONFIG = "config.toml"
+
+
+@dataclass
+class Trained:
+    """A model with its vocabulary, as a checkpoint holds them."""
+
+    model: GPT
+    vocabulary: Vocabulary
+    recipe: Recipe
+    about: dict[str, Any]
+    checkpoint: Checkpoint
+
+
+def describe(
+    stage: str, recipe: Recipe, model: GPT, vocabulary: Vocabulary, documents: int
+) -> dict[str, Any]:
+    """What a checkpoint says about itself, as JSON."""
+    return {
+        "stage": stage,
+        "model": asdict(model.config),
+        "vocabulary": "".join(vocabulary.characters),
+        "recipe": recipe.tables(),
+        "documents": documents,
+    }
+
+
+def load_run(path: str | Path, *, device: str = "cpu") -> Trained:
+    """The model in a run folder or checkpoint file, on `device`.
+
+    Raises: CheckpointError if it is missing, damaged or not ours, with all that is wrong.
+    """
+    path = Path(path)
+    file = path / CHECKPOINT if path.is_dir() else path
+    saved = checkpoint.load(file)
+    try:
+        config = build(GPTConfig, dict(saved.about["model"]), "model")
+        vocabulary = Vocabulary(saved.about["vocabulary"])
+        recipe = recipe_from(saved.about["recipe"], "recipe")
+        model = GPT(config)
+        model.load_state(saved.group("model"))
+    except (KeyError, TypeError, ValueError, SettingError) as error:
+        raise CheckpointError(f"{file}: does not fit this program: {error}") from error
+    if len(vocabulary) != config.vocabulary:
+        raise CheckpointError(f"{file}: {len(vocabulary)} characters for {config.vocabulary} ids")
+    model.to(device)
+    return Trained(model, vocabulary, recipe, saved.about, saved)
+
+
+def open_run(folder: str | Path, recipe: Recipe, *, overwrite: bool, resume: bool) -> Path:
+    """Make a run folder and write its config.
+
+    Raises: SettingError if a run is there already and neither overwrite nor resume is asked for;
+        CheckpointError if the folder cannot be written.
+    """
+    folder = Path(folder)
+    if (folder / CHECKPOINT).exists() and not (overwrite or resume):
+        raise SettingError(
+            f"{folder} holds a run already; use --resume to go on with it, --overwrite to start "
+            "again, or another --out"
+        )
+    if resume and not (folder / CHECKPOINT).exists():
+        raise SettingError(f"{folder} holds no checkpoint to resume")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / CONFIG).write_text(to_toml(recipe.tables()), encoding="utf-8")
+        if overwrite and not resume:
+            for name in (CHECKPOINT, METRICS):
+                (folder / name).unlink(missing_ok=True)
+    except OSError as error:
+        raise CheckpointError(f"{folder}: cannot be written: {error.strerror or error}") from error
+    return folder

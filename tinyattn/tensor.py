@@ -1,0 +1,401 @@
+"""Chapter 2: a tensor is an array that remembers how it was made.
+
+Chapter 1 gave us arrays. Here each array that results from an operation carries a *node*: a link
+to the arrays it was made from, and a function, the *vjp* (vector-Jacobian product), which turns
+"how the loss changes with the result" into "how the loss changes with each input". Walking the
+nodes from the loss back to the inputs is the whole of automatic differentiation.
+
+    x = Tensor([3.0], requires_grad=True)
+    y = x * x
+    y.backward()                # x.grad is now [6.0]
+
+The rules of the house:
+
+- A Tensor holds float32 or float64, and an operation never changes which. Numbers and plain
+  arrays that meet a Tensor adopt its precision; two Tensors of different precision are an error.
+- The values of a Tensor do not change after they have been used: the array you pass in is
+  copied, and `.data` is read-only on the CPU. Assign a new array to `x.data` to change x. An
+  optimiser, which does write in place, says so (`changed_in_place`), and a backward pass through
+  the old values is then an error rather than a wrong gradient.
+- Gradients land on leaves only (tensors made by you, not by an operation), and add up until
+  `zero_grad`. `backward` frees the graph as it goes, unless told to keep it.
+- First derivatives only.
+
+Next: the operations themselves, in `tinyattn/ops/`.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import operator
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from tinyattn.backend import Array, array_module, asarray, asnumpy, device_of, is_array
+
+OPS: dict[str, Callable[..., Any]] = {}
+"""Every operation by name. `@op` enters them; operators, tests and documentation look them up."""
+
+_node_numbers = itertools.count(1)
+_mode = threading.local()
+
+
+class Node:
+    """One operation in the graph: where its inputs came from and how to pull a gradient back.
+
+    `vjp(g)` gives, for the gradient g of the result, the gradient of each input. Inputs are other
+    nodes or leaf tensors, never the results of operations: so an array that no vjp needs is freed
+    as soon as its user lets go. Numbers grow with time, so visiting nodes by falling number meets
+    every node after all of its users, without recursion.
+    """
+
+    __slots__ = ("inputs", "name", "number", "versions", "vjp")
+
+    def __init__(
+        self,
+        name: str,
+        inputs: Sequence[Node | Tensor],
+        vjp: Callable[[Array], Sequence[Array]],
+    ) -> None:
+        self.number = next(_node_numbers)
+        self.name = name
+        self.inputs = inputs
+        self.vjp: Callable[[Array], Sequence[Array]] | None = vjp
+        self.versions: list[int] = [i.version if isinstance(i, Tensor) else 0 for i in inputs]
+
+    def pull(self, g: Array, keep: bool) -> Iterable[tuple[Node | Tensor, Array]]:
+        """Each input with its share of the gradient `g`; frees what was saved unless `keep`."""
+        if self.vjp is None:
+            raise RuntimeError(
+                f"backward: the graph behind {self.name!r} was freed by an earlier backward; "
+                "compute the result again, or call backward(retain_graph=True) the first time"
+            )
+        for source, version in zip(self.inputs, self.versions, strict=True):
+            if isinstance(source, Tensor) and source.version != version:
+                raise RuntimeError(
+                    f"backward: {source.describe()} was changed in place after {self.name!r} used "
+                    "it (by an optimiser step?); compute the result again"
+                )
+        shares = zip(self.inputs, self.vjp(g), strict=True)
+        if not keep:
+            self.inputs, self.versions, self.vjp = (), [], None
+        return shares
+
+
+def _binary(name: str) -> Callable[[Tensor, Any], Tensor]:
+    return lambda a, b: OPS[name](a, b)
+
+
+def _reflected(name: str) -> Callable[[Tensor, Any], Tensor]:
+    return lambda a, b: OPS[name](b, a)
+
+
+def _method(name: str) -> Callable[..., Tensor]:
+    return lambda x, *args, **options: OPS[name](x, *args, **options)
+
+
+def _compare(compare: Callable[[Any, Any], Any]) -> Callable[[Tensor, Any], Array]:
+    """Comparisons have no gradient: they return a plain boolean array."""
+    return lambda a, b: compare(a._data, b._data if isinstance(b, Tensor) else b)
+
+
+class Tensor:
+    """An array of float32 or float64 with a place for its gradient.
+
+    Args:
+        data: numbers, nested lists or an array; copied. Integers and Python floats become float64,
+            as in NumPy, unless `dtype` says otherwise.
+        requires_grad: whether `backward` should leave a gradient in `.grad`.
+        dtype: "float32" or "float64".
+        device: "cpu" or "cuda"; by default where `data` lives.
+    Raises: TypeError if `data` is not made of real numbers or has another precision.
+    """
+
+    _data: Array
+    version: int
+    __slots__ = (
+        "__weakref__", "_data", "_node", "_storage", "grad", "name", "requires_grad", "version",
+    )  # fmt: skip
+    __array_ufunc__ = None  # so that `array + tensor` asks our __radd__ and not NumPy's add
+    __hash__ = object.__hash__  # == compares values, but a Tensor in a dict stands for itself
+
+    def __init__(
+        self,
+        data: Any,
+        *,
+        requires_grad: bool = False,
+        dtype: Any = None,
+        device: str | None = None,
+        name: str = "",
+    ) -> None:
+        values = data._data if isinstance(data, Tensor) else data
+        on = device or (device_of(values).name if is_array(values) else "cpu")
+        self._data = _frozen(_floating(asarray(values, dtype, device=on), copy=True))
+        self.grad: Array | None = None
+        self.requires_grad = requires_grad
+        self.name = name
+        self.version = 0
+        self._node: Node | None = None
+        self._storage: Array | None = None
+
+    @property
+    def data(self) -> Array:
+        """The values: read-only on the CPU; assign a whole array to change a leaf."""
+        return self._data
+
+    @data.setter
+    def data(self, values: Any) -> None:
+        if self._node is not None:
+            raise RuntimeError("data: only a leaf can be assigned; this is the result of an op")
+        values = _floating(asarray(values, self.dtype, device=self.device), copy=True)
+        if values.shape != self.shape:
+            raise ValueError(f"data: {self.describe()} cannot take values of shape {values.shape}")
+        if self._storage is None:
+            self._data = _frozen(values)
+        else:
+            self._storage[...] = values
+            self.changed_in_place()
+
+    def share(self, storage: Array) -> None:
+        """Let this leaf live in `storage`, an array of its shape, whose owner may write to it."""
+        self._storage = storage
+        self._data = _frozen(storage.view())
+
+    def changed_in_place(self) -> None:
+        """The owner of the storage has written to it: graphs that used the old values are void."""
+        self.version += 1
+
+    # -- what it is ---------------------------------------------------------------------------
+
+    @property
+    def xp(self) -> Any:
+        return array_module(self._data)
+
+    @property
+    def device(self) -> str:
+        return device_of(self._data).name
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self._data.shape)
+
+    @property
+    def dtype(self) -> Any:
+        return self._data.dtype
+
+    @property
+    def ndim(self) -> int:
+        return int(self._data.ndim)
+
+    @property
+    def size(self) -> int:
+        return int(self._data.size)
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def __repr__(self) -> str:
+        values = np.array2string(asnumpy(self._data), precision=4, threshold=20, prefix="Tensor(")
+        origin = f", made by {self._node.name}" if self._node else ""
+        return f"Tensor({values}, {self.dtype}{origin}{', requires_grad' * self.requires_grad})"
+
+    def describe(self) -> str:
+        """Its name and shape, for error messages."""
+        return f"{self.name or 'a tensor'} of shape {self.shape}"
+
+    def item(self) -> float:
+        """The value of a tensor with one element, as a Python float (waits for a GPU)."""
+        return float(asnumpy(self._data).item())
+
+    __float__ = item
+
+    def __bool__(self) -> bool:
+        return bool(asnumpy(self._data))
+
+    def numpy(self) -> np.ndarray:
+        """The values on the host, as an array of its own."""
+        return np.array(asnumpy(self._data))
+
+    def detach(self) -> Tensor:
+        """The same values with no memory of how they were made."""
+        return Tensor(self._data)
+
+    # -- gradients ----------------------------------------------------------------------------
+
+    def backward(self, cotangent: Any = None, *, retain_graph: bool = False) -> None:
+        """Add d(self · cotangent)/d(leaf) to `.grad` of every leaf that requires it.
+
+        Args:
+            cotangent: the gradient of the loss with respect to this tensor, of its shape; may be
+                left out when this tensor is a single number, and is then 1.
+            retain_graph: keep the graph, so that backward can be called again.
+        Raises: RuntimeError if there is nothing to differentiate, or the graph was freed;
+            ValueError if the cotangent's shape is not this tensor's.
+        """
+        for leaf, gradient in gradients(self, cotangent, retain_graph=retain_graph):
+            leaf.grad = gradient.copy() if leaf.grad is None else leaf.grad + gradient
+
+    def zero_grad(self) -> None:
+        self.grad = None
+
+    # -- moving -------------------------------------------------------------------------------
+
+    def to(self, device: str) -> Tensor:
+        """A leaf with the same values on `device`. Gradients do not flow across devices."""
+        if device == self.device:
+            return self
+        return Tensor(self._data, requires_grad=self.requires_grad, device=device, name=self.name)
+
+    # -- operators and methods that are ops: one aligned list -----------------------------------
+
+    __add__, __radd__ = _binary("add"), _reflected("add")
+    __sub__, __rsub__ = _binary("subtract"), _reflected("subtract")
+    __mul__, __rmul__ = _binary("multiply"), _reflected("multiply")
+    __truediv__, __rtruediv__ = _binary("divide"), _reflected("divide")
+    __pow__, __rpow__ = _binary("power"), _reflected("power")
+    __matmul__, __rmatmul__ = _binary("matmul"), _reflected("matmul")
+    __neg__, __abs__ = _method("negative"), _method("absolute")
+    __getitem__ = _binary("getitem")
+
+    __lt__, __le__ = _compare(operator.lt), _compare(operator.le)
+    __gt__, __ge__ = _compare(operator.gt), _compare(operator.ge)
+    __eq__ = _compare(operator.eq)  # elementwise, as in NumPy
+    __ne__ = _compare(operator.ne)
+
+    exp, log, sqrt = _method("exp"), _method("log"), _method("sqrt")
+    tanh, sigmoid, erf, abs = map(_method, ("tanh", "sigmoid", "erf", "absolute"))
+    clip = _method("clip")
+
+    sum, mean, max, min = map(_method, ("sum", "mean", "max", "min"))
+    var, std, norm = map(_method, ("var", "std", "norm"))
+    cumsum, logsumexp = map(_method, ("cumsum", "logsumexp"))
+    softmax, log_softmax = map(_method, ("softmax", "log_softmax"))
+
+    reshape, transpose, swapaxes = map(_method, ("reshape", "transpose", "swapaxes"))
+    squeeze, expand_dims = map(_method, ("squeeze", "expand_dims"))
+    broadcast_to, flip = map(_method, ("broadcast_to", "flip"))
+    take, gather = map(_method, ("take", "gather"))
+
+    @property
+    def T(self) -> Tensor:
+        """All axes reversed, as in NumPy; use swapaxes(-1, -2) to transpose a stack of matrices."""
+        return self.transpose()
+
+    def astype(self, dtype: Any) -> Tensor:
+        """The same values in another precision, as a new leaf (gradients do not flow through)."""
+        return Tensor(self._data, dtype=dtype, requires_grad=self.requires_grad, name=self.name)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (self[i] for i in range(len(self)))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise TypeError(
+            "a Tensor cannot be assigned to in place: make a new one with where(), scatter_add() "
+            "or concatenate(), or assign a whole array to .data of a leaf"
+        )
+
+
+def _floating(values: Array, *, copy: bool) -> Array:
+    """`values` as float32 or float64, which they keep if they have it already."""
+    if values.dtype.kind in "iub":
+        return values.astype(np.float64)
+    if values.dtype not in (np.float32, np.float64):
+        raise TypeError(f"a Tensor holds float32 or float64; got {values.dtype}; convert it first")
+    return values.copy() if copy else values
+
+
+def _frozen(values: Array) -> Array:
+    """Guard the values that a vjp relies on. CuPy has no such guard: there it is a promise."""
+    if isinstance(values, np.ndarray):
+        values.flags.writeable = False
+    return values
+
+
+def result(data: Array, node: Node | None) -> Tensor:
+    """The Tensor that an op returns: `data` itself, not a copy, made by `node`."""
+    tensor = Tensor.__new__(Tensor)
+    tensor._data = _frozen(data)
+    tensor._node, tensor._storage = node, None
+    tensor.grad, tensor.requires_grad = None, node is not None
+    tensor.name, tensor.version = "", 0
+    return tensor
+
+
+def gradients(
+    output: Tensor, cotangent: Any = None, *, retain_graph: bool = False
+) -> list[tuple[Tensor, Array]]:
+    """Each leaf behind `output` that requires a gradient, with d(output · cotangent)/d(leaf).
+
+    This is `Tensor.backward` without the adding up into `.grad`: threads that share their
+    parameters use it to keep their gradients apart. Arguments and errors are those of `backward`.
+    The arrays may share memory with one another; copy before writing to them.
+    """
+    if not output.requires_grad:
+        raise RuntimeError("backward: no leaf behind this tensor requires a gradient")
+    if cotangent is None:
+        if output.shape != ():
+            raise ValueError(
+                f"backward: a tensor of shape {output.shape} needs a cotangent of that shape; "
+                "only a single number can go without"
+            )
+        cotangent = output.xp.ones_like(output._data)
+    elif isinstance(cotangent, Tensor):
+        cotangent = cotangent._data
+    cotangent = asarray(cotangent, output.dtype, device=output.device)
+    if tuple(cotangent.shape) != output.shape:
+        raise ValueError(
+            f"backward: the cotangent must have the tensor's shape {output.shape}; "
+            f"got {tuple(cotangent.shape)}"
+        )
+    return _sweep(output._node or output, cotangent, keep=retain_graph)
+
+
+def _sweep(start: Node | Tensor, cotangent: Array, *, keep: bool) -> list[tuple[Tensor, Array]]:
+    """Visit the nodes from the newest to the oldest, passing gradients to their inputs."""
+    leaves: dict[int, Tensor] = {}
+    total: dict[int, Array] = {}  # id of a node or leaf -> gradient that has arrived so far
+    ours: set[int] = set()  # ids whose total is an array that nobody else holds
+    waiting: list[tuple[int, Node]] = []
+
+    def receive(target: Node | Tensor, g: Array) -> None:
+        key = id(target)
+        if key not in total:
+            total[key] = g
+            if isinstance(target, Tensor):
+                leaves[key] = target
+            else:
+                heapq.heappush(waiting, (-target.number, target))
+        elif key in ours:
+            total[key] += g
+        else:
+            total[key] = total[key] + g
+            ours.add(key)
+
+    receive(start, cotangent)
+    while waiting:
+        _, node = heapq.heappop(waiting)
+        g = total.pop(id(node))
+        for source, share in node.pull(g, keep):
+            receive(source, share)
+    return [(leaf, total[key]) for key, leaf in leaves.items()]
+
+
+def recording() -> bool:
+    """Whether ops in this thread remember how their results were made."""
+    return getattr(_mode, "recording", True)
+
+
+@contextmanager
+def no_grad() -> Iterator[None]:
+    """Inside this context, in this thread, ops compute values only and remember nothing."""
+    before = recording()
+    _mode.recording = False
+    try:
+        yield
+    finally:
+        _mode.recording = before

@@ -1,0 +1,220 @@
+"""Chapter 8, continued: the training loop.
+
+Take a batch, take a step, write down what happened, now and then keep a checkpoint. All that is
+random follows from the seed and the number of the step, so a run that was interrupted and resumed
+ends with the same bits as one that was not. Next: the tasks.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from tinyattn import backend
+from tinyattn.data.batches import Batch
+from tinyattn.nn import Module
+from tinyattn.training import checkpoint
+from tinyattn.training.checkpoint import Checkpoint, CheckpointError
+from tinyattn.training.optimizers import make_optimizers
+from tinyattn.training.settings import DECAYS, TrainSettings
+from tinyattn.training.step import Loss, Step, StepResult
+
+CHECKPOINT, METRICS = "checkpoint.safetensors", "metrics.jsonl"
+LOG_SECONDS = 1.0  # a line of metrics at least this far apart...
+LOG_LINES = 400  # ...or at this many even steps of the run, whichever is more often
+SAVE_SECONDS = 60.0
+
+
+class Data(Protocol):
+    """Where batches come from: a pure function of a seed and the number of the epoch."""
+
+    batches_per_epoch: int
+
+    def epoch(self, number: int) -> list[Batch]:
+        """The batches of one epoch, `batches_per_epoch` of them."""
+
+    def tokens_before(self, step: int) -> int:
+        """How many tokens, PADs included, the steps before this one have read."""
+
+
+class Interrupted(Exception):
+    """The user asked to stop; a checkpoint was kept."""
+
+
+class TrainingFailed(Exception):
+    """The loss is no longer a number; the last good checkpoint is kept."""
+
+
+@dataclass
+class Fit:
+    """What a run needs besides data, model and loss.
+
+    Args:
+        settings: of the stage.
+        folder: where metrics and the checkpoint go.
+        about: what else the checkpoint should hold, as JSON.
+        corpus_tokens: see `TrainSettings.learning_rates`.
+        validate: called every `validate_every` steps; its number is logged as `validation`.
+        on_step: called after each step with what was logged, for a progress bar.
+    """
+
+    settings: TrainSettings
+    folder: Path
+    about: dict[str, Any]
+    seed: int = 0
+    workers: int | None = None
+    corpus_tokens: int = 0
+    validate: Callable[[], float] | None = None
+    validate_every: int = 0
+    on_step: Callable[[dict[str, Any]], None] = lambda entry: None
+
+    def run(
+        self, model: Module, loss: Loss, data: Data, resume: Checkpoint | None = None
+    ) -> list[dict[str, Any]]:
+        """Train to the end, or from where `resume` stopped; returns the entries of the log.
+
+        Raises: Interrupted after Ctrl-C, TrainingFailed if the loss is not a number; in both
+            cases the folder holds a good checkpoint (unless no step was taken).
+        """
+        total = self.settings.total_steps(data.batches_per_epoch)
+        rates = self.settings.learning_rates(total, self.corpus_tokens)
+        start = int(resume.about["step"]) if resume else 0
+        if resume:
+            model.load_state(resume.group("model"))
+        optimizers = make_optimizers(
+            model,
+            self.settings.optimizer,
+            weight_decay=self.settings.weight_decay,
+            decays=DECAYS[self.settings.decay],
+            adam_scale=self.settings.adam_scale,
+        )
+        for i, optimizer in enumerate(optimizers):
+            optimizer.steps = start
+            if resume:
+                _restore(optimizer.state(), resume.group(f"optimizer.{i}"))
+
+        def save(step: int) -> None:
+            arrays = {f"model.{n}": p.data for n, p in model.named_parameters()}
+            for i, optimizer in enumerate(optimizers):
+                for moment, pieces in optimizer.state().items():
+                    arrays |= {f"optimizer.{i}.{moment}.{n}": a for n, a in pieces.items()}
+            about = {**self.about, "step": step, "steps": total, "seed": self.seed}
+            checkpoint.save(self.folder / CHECKPOINT, arrays, about)
+
+        take = Step(loss, optimizers, seed=self.seed, clip=self.settings.clip, workers=self.workers)
+        log = _Log(self.folder / METRICS, start)
+        began = saved = time.perf_counter()
+        tokens_began = data.tokens_before(start)
+        batches: list[Batch] = []
+        with backend.one_blas_thread(), _interrupt_flag() as interrupted, take:
+            for step in range(start, total):
+                epoch, index = divmod(step, data.batches_per_epoch)
+                if index == 0 or not batches:
+                    batches = data.epoch(epoch)
+                rate = rates.rate(step, data.tokens_before(step))
+                try:
+                    result = take(batches[index], step, rate)
+                except FloatingPointError as error:
+                    raise TrainingFailed(self._failure(error, step)) from error
+                now = time.perf_counter()
+                entry = _entry(step, epoch, rate, result, now - began)
+                speed = (data.tokens_before(step + 1) - tokens_began) / (now - began)
+                entry["tokens_per_second"] = round(speed)
+                last = step + 1 == total
+                if self.validate and (last or (step + 1) % max(1, self.validate_every) == 0):
+                    entry["validation"] = self.validate()
+                log.add(entry, always=last or "validation" in entry
+                        or (step + 1) % max(1, total // LOG_LINES) == 0)  # fmt: skip
+                self.on_step(entry)
+                if last or interrupted() or now - saved > SAVE_SECONDS:
+                    save(step + 1)
+                    saved = now
+                if interrupted() and not last:
+                    raise Interrupted(f"stopped after step {step + 1} of {total}")
+        return log.entries
+
+    def _failure(self, error: FloatingPointError, step: int) -> str:
+        path = self.folder / CHECKPOINT
+        kept = f"the last good checkpoint is {path}" if path.exists() else "no checkpoint yet"
+        return f"{error}; {kept}; try a smaller rate than {self.settings.rate:g}"
+
+
+def _entry(
+    step: int, epoch: int, rate: float, result: StepResult, seconds: float
+) -> dict[str, Any]:
+    return {
+        "step": step + 1,
+        "epoch": epoch + 1,
+        "loss": result.loss,
+        "rate": rate,
+        "norm": result.norm,
+        "seconds": round(seconds, 3),
+    }
+
+
+class _Log:
+    """metrics.jsonl: one object a line. A resumed run drops what it is about to do again."""
+
+    def __init__(self, path: Path, start: int) -> None:
+        self.path = path
+        self.entries = [e for e in read_metrics(path) if e["step"] <= start] if start else []
+        path.write_text("".join(json.dumps(e) + "\n" for e in self.entries), encoding="utf-8")
+        self._last = 0.0
+
+    def add(self, entry: dict[str, Any], *, always: bool) -> None:
+        now = time.perf_counter()
+        if always or now - self._last >= LOG_SECONDS:
+            self._last = now
+            self.entries.append(entry)
+            with open(self.path, "a", encoding="utf-8") as file:
+                file.write(json.dumps(entry) + "\n")
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """The entries of a metrics file; a last line that a crash cut short is left out."""
+    entries = []
+    if path.exists():
+        for line in path.read_text(encoding="utf-8").splitlines():
+            try:
+                entries.append(json.loads(line))
+            except ValueError:
+                break
+    return entries
+
+
+def _restore(state: dict[str, dict[str, Any]], saved: dict[str, np.ndarray]) -> None:
+    """Copy saved moments into an optimiser's own arrays."""
+    own = {f"{moment}.{n}": a for moment, pieces in state.items() for n, a in pieces.items()}
+    if own.keys() != saved.keys() or any(own[n].shape != saved[n].shape for n in own):
+        raise CheckpointError("the checkpoint's optimiser state does not fit these settings")
+    for name, array in own.items():
+        array[...] = backend.asarray(saved[name], device=backend.device_of(array).name)
+
+
+@contextmanager
+def _interrupt_flag() -> Iterator[Callable[[], bool]]:
+    """Ctrl-C is noticed between steps, so that no step is left half done; twice stops at once."""
+    pressed: list[int] = []
+
+    def handle(number: int, frame: Any) -> None:
+        if pressed:
+            raise KeyboardInterrupt
+        pressed.append(number)
+
+    try:
+        before = signal.signal(signal.SIGINT, handle)
+    except ValueError:  # not in the main thread: whoever called us handles Ctrl-C
+        yield lambda: False
+        return
+    try:
+        yield lambda: bool(pressed)
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,198 @@
+"""Chapter 8, continued: from gradients to better parameters.
+
+AdamW gives every number a step of about the learning rate, whatever the size of its gradient.
+Muon looks at a weight matrix as a whole and makes every direction in it move equally far; only
+hidden matrices have such directions, so the rest is left to AdamW. Next: the training loop.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor
+from typing import Any
+
+from tinyattn.backend import Array, tiles
+from tinyattn.nn import Module, Parameter
+from tinyattn.training.parameters import FlatParameters
+
+Decays = Callable[[str], bool]
+
+
+def decays_matrices(name: str) -> bool:
+    """Weight decay for what is multiplied with, not for biases, gains and tables."""
+    return name.endswith(".weight") and not name.startswith(("embedding.", "positions."))
+
+
+def decays_a5(name: str) -> bool:
+    """A5's rule: all but biases decay, so also gains, the embedding and the positions."""
+    return "bias" not in name
+
+
+class AdamW:
+    """Adam with decoupled weight decay.
+
+    Forward: m ← β₁m + (1-β₁)g; v ← β₂v + (1-β₂)g²;
+             w ← w - lr·(decay·w + m̂/(√v̂ + ε)), m̂ = m/(1-β₁ᵗ), v̂ = v/(1-β₂ᵗ)
+    Source:  Loshchilov and Hutter 2019, algorithm 2, with lr also before the decay, as in PyTorch
+
+    Args:
+        named: parameters by name; they are moved into one flat array, those that decay first.
+        betas, eps, weight_decay: β₁ and β₂, ε, decay. The defaults are A5's.
+        decays: which names decay.
+        scale: factor on the learning rate, for use beside another optimiser.
+    """
+
+    def __init__(
+        self,
+        named: Iterable[tuple[str, Parameter]],
+        *,
+        betas: tuple[float, float] = (0.9, 0.95),
+        eps: float = 1e-8,
+        weight_decay: float = 0.1,
+        decays: Decays = decays_matrices,
+        scale: float = 1.0,
+    ) -> None:
+        ordered = sorted(named, key=lambda item: not decays(item[0]))
+        self.flat = FlatParameters(ordered)
+        self.decayed = sum(p.size for name, p in ordered if decays(name))
+        self.betas, self.eps, self.weight_decay, self.scale = betas, eps, weight_decay, scale
+        self.first = self.flat.xp.zeros_like(self.flat.values)  # m
+        self.second = self.flat.xp.zeros_like(self.flat.values)  # v
+        self.steps = 0
+
+    def step(self, rate: float, executor: Executor | None = None) -> None:
+        """Move the parameters against their gradients; the executor's threads share the work."""
+        self.steps += 1
+        rate *= self.scale
+        (b1, b2), xp = self.betas, self.flat.xp
+        correct_1, correct_2 = 1 - b1**self.steps, 1 / math.sqrt(1 - b2**self.steps)
+
+        def update(tile: slice) -> None:
+            w, g = self.flat.values[tile], self.flat.grads[tile]
+            m, v = self.first[tile], self.second[tile]
+            m *= b1
+            m += g * (1 - b1)
+            v *= b2
+            v += g * g * (1 - b2)
+            size = xp.sqrt(v)
+            size *= correct_2
+            size += self.eps
+            move = m / size
+            move *= rate / correct_1
+            w[: max(0, self.decayed - tile.start)] *= 1 - rate * self.weight_decay
+            w -= move
+
+        list((executor.map if executor else map)(update, tiles(len(self.flat.values), 1, xp)))
+        self.flat.changed()
+
+    def state(self) -> dict[str, dict[str, Array]]:
+        """What must be kept to go on later: the two moments of every parameter, by name."""
+        return {"first": self.flat.views(self.first), "second": self.flat.views(self.second)}
+
+
+class Muon:
+    """Momentum, orthogonalised: every direction of a weight matrix moves equally far.
+
+    Forward: m ← βm + g; u = orthogonal(g + βm); w ← w - lr·(decay·w + s·u),
+             s = √max(1, n_out/n_in)
+    Source:  Jordan and others 2024 (KellerJordan/Muon), with decoupled weight decay
+
+    Args:
+        named: two-dimensional parameters by name, weights (n_in, n_out).
+        momentum: β.
+        weight_decay: decay.
+        iterations: Newton-Schulz steps; see `orthogonal`.
+    """
+
+    def __init__(
+        self,
+        named: Iterable[tuple[str, Parameter]],
+        *,
+        momentum: float = 0.95,
+        weight_decay: float = 0.1,
+        iterations: int = 5,
+    ) -> None:
+        self.flat = FlatParameters(named)
+        for name, parameter in self.flat.named.items():
+            if parameter.ndim != 2:
+                raise ValueError(f"Muon: {name} must be a matrix; it has shape {parameter.shape}")
+        self.momentum, self.weight_decay = momentum, weight_decay
+        self.iterations = iterations
+        self.velocity = self.flat.xp.zeros_like(self.flat.values)  # m
+        self.steps = 0
+
+    def step(self, rate: float, executor: Executor | None = None) -> None:
+        """Move the parameters; the matrices are shared out over the executor's threads."""
+        self.steps += 1
+        values, grads = self.flat.views(self.flat.values), self.flat.views(self.flat.grads)
+        velocities = self.flat.views(self.velocity)
+
+        def update(name: str) -> None:
+            w, g, m = values[name], grads[name], velocities[name]
+            m *= self.momentum
+            m += g
+            g += self.momentum * m
+            move = orthogonal(self.flat.xp, g, self.iterations)
+            move *= rate * math.sqrt(max(1.0, w.shape[1] / w.shape[0]))
+            w *= 1 - rate * self.weight_decay
+            w -= move
+
+        list((executor.map if executor else map)(update, values))
+        self.flat.changed()
+
+    def state(self) -> dict[str, dict[str, Array]]:
+        """What must be kept to go on later: the momentum of every parameter, by name."""
+        return {"velocity": self.flat.views(self.velocity)}
+
+
+def orthogonal(xp: Any, g: Array, iterations: int = 5) -> Array:
+    """The matrix with g's singular vectors and all singular values near 1.
+
+    Forward: X ← aX + (bA + cA²)X, A = XXᵀ, from X = g/‖g‖. Each singular value σ of X becomes
+             aσ + bσ³ + cσ⁵, which drives everything between 0 and 1 towards 1 quickly, to within
+             about 0.3, which is all that the optimiser needs.
+    Shapes:  (M, N) -> (M, N)
+    Source:  Jordan and others 2024, with their a, b, c
+    """
+    a, b, c = 3.4445, -4.7750, 2.0315
+    tall = g.shape[0] > g.shape[1]
+    x = (g.T if tall else g) / (xp.sqrt((g * g).sum()) + 1e-7)
+    for _ in range(iterations):
+        square = x @ x.T
+        x = a * x + (b * square + c * (square @ square)) @ x
+    return x.T if tall else x
+
+
+Optimizer = AdamW | Muon
+
+
+def is_hidden_matrix(name: str, parameter: Parameter) -> bool:
+    """Muon's share: matrices between hidden layers, not embedding, positions or head."""
+    return parameter.ndim == 2 and name.startswith("blocks.")
+
+
+def make_optimizers(
+    model: Module,
+    name: str,
+    *,
+    weight_decay: float = 0.1,
+    decays: Decays = decays_matrices,
+    adam_scale: float = 0.15,
+) -> list[Optimizer]:
+    """The optimisers that together update every parameter: "adamw", or "muon" with AdamW.
+
+    Args:
+        adam_scale: with Muon, AdamW's learning rate as a share of Muon's.
+    Raises: ValueError for another name.
+    """
+    named = list(model.named_parameters())
+    if name == "adamw":
+        return [AdamW(named, weight_decay=weight_decay, decays=decays)]
+    if name != "muon":
+        raise ValueError(f"optimizer must be 'adamw' or 'muon'; got {name!r}")
+    rest = [item for item in named if not is_hidden_matrix(*item)]
+    return [
+        Muon([item for item in named if is_hidden_matrix(*item)], weight_decay=weight_decay),
+        AdamW(rest, weight_decay=weight_decay, decays=decays, scale=adam_scale),
+    ]

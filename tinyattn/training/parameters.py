@@ -1,0 +1,58 @@
+"""Chapter 8, continued: all parameters in one long array.
+
+A model has dozens of parameters; an optimiser does the same to each number in all of them. So the
+trainer lets them all live in one flat array, as views, with their gradients in a second one: then
+clipping, decay and update are a few operations on long arrays. Next: the optimisers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tinyattn.backend import Array
+from tinyattn.nn import Parameter
+from tinyattn.tensor import Tensor
+
+
+class FlatParameters:
+    """Parameters moved into one array `values`, their gradients into another, `grads`.
+
+    Each parameter's data becomes a read-only view of `values`; who writes there calls `changed`.
+    """
+
+    def __init__(self, named: Iterable[tuple[str, Parameter]]) -> None:
+        self.named = dict(named)
+        if not self.named:
+            raise ValueError("FlatParameters: the model has no parameters")
+        first = next(iter(self.named.values()))
+        self.xp = first.xp
+        size = sum(p.size for p in self.named.values())
+        self.values = self.xp.empty(size, dtype=first.dtype)
+        self.grads = self.xp.zeros(size, dtype=first.dtype)
+        for name, view in self.views(self.values).items():
+            view[...] = self.named[name].data
+            self.named[name].share(view)
+
+    def views(self, flat: Array) -> dict[str, Array]:
+        """The pieces of an array laid out like `values`, by parameter name, in their shapes."""
+        pieces, start = {}, 0
+        for name, parameter in self.named.items():
+            pieces[name] = flat[start : start + parameter.size].reshape(parameter.shape)
+            start += parameter.size
+        return pieces
+
+    def collector(self, flat: Array) -> dict[int, Array]:
+        """The same pieces by the identity of their parameter, for adding gradients up."""
+        by_name = self.views(flat)
+        return {id(parameter): by_name[name] for name, parameter in self.named.items()}
+
+    def changed(self) -> None:
+        """Tell every parameter that its values were written to."""
+        for parameter in self.named.values():
+            parameter.changed_in_place()
+
+
+def add_gradients(collector: dict[int, Array], gradients: list[tuple[Tensor, Array]]) -> None:
+    """Add what `tensor.gradients` returned to the pieces of a flat array."""
+    for leaf, gradient in gradients:
+        collector[id(leaf)] += gradient

@@ -1,0 +1,96 @@
+"""Chapter 8, continued: what can be set.
+
+Everything that decides a result stands in one of a few dataclasses, is written beside the result,
+and can come from a recipe, a file or the command line. A key that does not exist is an error that
+suggests the nearest one that does. Next: the training step.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
+
+from tinyattn.training.optimizers import Decays, decays_a5, decays_matrices
+from tinyattn.training.schedule import Schedule
+
+DECAYS: dict[str, Decays] = {"matrices": decays_matrices, "a5": decays_a5}
+
+
+class SettingError(Exception):
+    """A setting does not exist or cannot have this value; one line says which and what to do."""
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    """One stage of training."""
+
+    epochs: int = 10  # passes over the data
+    steps: int = 0  # if above 0: this many steps, whatever `epochs` says
+    batch: int = 64  # examples a step
+    optimizer: str = "muon"  # or "adamw"
+    rate: float = 0.02  # peak learning rate
+    adam_scale: float = 0.15  # with Muon: AdamW's rate as a share of Muon's
+    weight_decay: float = 0.1
+    decay: str = "matrices"  # which parameters decay: "matrices" or "a5"
+    clip: float = 1.0  # largest norm of the gradient
+    schedule: str = "linear"  # "constant", "linear", "cosine" or "a5-cyclic"
+    warmup: int = 10  # steps; tokens with "a5-cyclic"
+    end_epochs: int = 0  # with "a5-cyclic": where its cosine ends, in epochs of the corpus
+    floor: float = 0.1  # smallest rate, as a share of the peak
+    shuffle: bool = True  # a new order every epoch, texts of like length together
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch", "clip"):
+            if not getattr(self, name) > 0:
+                raise SettingError(f"{name} must be above 0; got {getattr(self, name)}")
+        if self.steps < 0:
+            raise SettingError(f"steps must be at least 0; got {self.steps}")
+        if self.optimizer not in ("muon", "adamw"):
+            raise SettingError(f"optimizer must be 'muon' or 'adamw'; got {self.optimizer!r}")
+        if self.decay not in DECAYS:
+            raise SettingError(f"decay must be one of {sorted(DECAYS)}; got {self.decay!r}")
+        try:
+            self.learning_rates(1, 1)
+        except ValueError as error:
+            raise SettingError(str(error)) from error
+
+    def total_steps(self, per_epoch: int) -> int:
+        """How many steps this stage takes."""
+        return self.steps or self.epochs * per_epoch
+
+    def learning_rates(self, total_steps: int, corpus_tokens: int) -> Schedule:
+        """The schedule; `corpus_tokens` is A5's documents × context, one epoch of its `end`."""
+        end = self.end_epochs * corpus_tokens if self.schedule == "a5-cyclic" else total_steps
+        return Schedule(self.schedule, self.rate, self.warmup, end, self.floor)
+
+
+T = TypeVar("T")
+
+
+def build(kind: type[T], values: dict[str, Any], where: str) -> T:
+    """A settings dataclass from a dictionary.
+
+    Raises: SettingError for a key that does not exist (with the nearest that does), for a value
+        of another type, or for one that is out of range.
+    """
+    known = {field.name: field for field in fields(kind)}  # type: ignore[arg-type]
+    for key, value in values.items():
+        if key not in known:
+            raise SettingError(f"{where}: no setting {key!r}{_nearest(key, list(known))}")
+        wanted = str(known[key].type)
+        if wanted == "float" and type(value) is int:
+            values[key] = float(value)
+        elif type(value).__name__ != wanted:
+            raise SettingError(
+                f"{where}: {key} must be {wanted}; got {type(value).__name__} {value!r}"
+            )
+    try:
+        return kind(**values)
+    except (ValueError, SettingError, TypeError) as error:
+        raise SettingError(f"{where}: {error}") from error
+
+
+def _nearest(key: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+    return f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(sorted(known))}"

@@ -1,0 +1,127 @@
+"""Chapter 8, continued: one training step.
+
+The rows of a batch do not depend on one another, so a step splits them into shards: worker
+threads compute the shards' gradients side by side, each with one BLAS thread, and the sum of
+their gradients is the gradient of the batch. A large batch becomes many shards, so its memory
+stays small. The sum is taken in a fixed order, so a run can be repeated bit for bit.
+
+The step knows nothing of GPT: it calls a loss function. Next: checkpoints.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from tinyattn.backend import asnumpy
+from tinyattn.data.batches import Batch
+from tinyattn.noise import Noise
+from tinyattn.tensor import Tensor, gradients
+from tinyattn.training.optimizers import Optimizer
+from tinyattn.training.parameters import add_gradients
+
+SHARD_TOKENS = 2048
+"""Positions a shard has at most, which bounds the memory of a step whatever the batch."""
+
+Loss = Callable[[Batch, Noise | None, float], Tensor]
+"""(part of a batch, random bits, what to divide by) -> loss; divided by the batch's targets."""
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """What a step measured."""
+
+    loss: float  # nats per target, before the update
+    norm: float  # of the gradient, before clipping
+
+
+class Step:
+    """One update of the parameters from one batch.
+
+    Args:
+        loss: the loss function.
+        optimizers: together they own every parameter.
+        seed: of the dropout.
+        clip: the largest gradient norm.
+        workers: threads; by default one a core. On a GPU one is enough.
+    """
+
+    def __init__(
+        self,
+        loss: Loss,
+        optimizers: list[Optimizer],
+        *,
+        seed: int = 0,
+        clip: float = 1.0,
+        workers: int | None = None,
+    ) -> None:
+        self.loss, self.optimizers, self.seed, self.clip = loss, optimizers, seed, clip
+        self.workers = workers or os.cpu_count() or 1
+        self.executor = ThreadPoolExecutor(self.workers)
+        flats = [o.flat for o in optimizers]
+        self._buffers = [[flat.xp.zeros_like(flat.grads) for flat in flats]
+                         for _ in range(self.workers)]  # fmt: skip
+        self._collectors = [
+            {key: piece for flat, buffer in zip(flats, buffers, strict=True)
+             for key, piece in flat.collector(buffer).items()}
+            for buffers in self._buffers
+        ]  # fmt: skip
+
+    def __enter__(self) -> Step:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.executor.shutdown()
+
+    def __call__(self, batch: Batch, step: int, rate: float) -> StepResult:
+        """Compute the loss of `batch` and its gradients, and move the parameters.
+
+        Raises: FloatingPointError if the loss or the gradient is not a number; the parameters
+            are then as they were before.
+        """
+        parts = max(self.workers, math.ceil(batch.inputs.size / SHARD_TOKENS))
+        shards = batch.split(-(-parts // self.workers) * self.workers)
+        first_rows = [0]
+        for shard in shards:
+            first_rows.append(first_rows[-1] + len(shard.inputs))
+        divisor = float(max(1, batch.trained))
+
+        def work(worker: int) -> list[float]:
+            for buffer in self._buffers[worker]:
+                buffer[...] = 0
+            losses = []
+            with np.errstate(all="ignore"):  # what is not a number is noticed below
+                for i in range(worker, len(shards), self.workers):
+                    loss = self.loss(shards[i], Noise(self.seed, step, first_rows[i]), divisor)
+                    losses.append(loss.item())
+                    add_gradients(self._collectors[worker], gradients(loss))
+            return losses
+
+        losses = list(self.executor.map(work, range(self.workers)))
+        total = math.fsum(loss for worker in losses for loss in worker)
+        norm = self._collect()
+        if not (math.isfinite(total) and math.isfinite(norm)):
+            raise FloatingPointError(f"step {step}: the loss is {total}, the gradient norm {norm}")
+        for optimizer in self.optimizers:
+            optimizer.step(rate, self.executor)
+        return StepResult(total, norm)
+
+    def _collect(self) -> float:
+        """Sum the workers' gradients, in their order, and clip; returns the norm before."""
+        square = 0.0
+        for i, optimizer in enumerate(self.optimizers):
+            grads = optimizer.flat.grads
+            grads[...] = self._buffers[0][i]
+            for buffers in self._buffers[1:]:
+                grads += buffers[i]
+            square += float(asnumpy(grads @ grads))
+        norm = math.sqrt(square)
+        if norm > self.clip:
+            for optimizer in self.optimizers:
+                optimizer.flat.grads *= self.clip / (norm + 1e-6)
+        return norm
