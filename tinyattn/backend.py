@@ -166,7 +166,7 @@ def tiles(length: int, width: int, xp: Any = np) -> Iterator[slice]:
     Several passes over one tile are two to three times as fast as passes over a long array, which
     fetch it from memory each time. A GPU wants the opposite: there it is all one slice.
     """
-    step = max(1, TILE // width) if xp is np else max(1, length)
+    step = max(1, TILE // max(1, width)) if xp is np else max(1, length)
     for start in range(0, length, step):
         yield slice(start, min(start + step, length))
 

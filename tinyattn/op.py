@@ -50,7 +50,12 @@ def op(function: Callable[..., Any]) -> Callable[..., Tensor]:
     def bind(args: tuple[Any, ...], options: dict[str, Any]) -> list[Any]:
         """The arrays in order. Moves array arguments out of `options`, positional options in."""
         if takes_list:
-            return list(args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args)
+            if args and isinstance(args[0], str):  # einsum("ij,jk->ik", a, b), as in NumPy
+                options[options_in_order[0]], args = args[0], args[1:]
+            bound = list(args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args)
+            if not bound:
+                raise ValueError(f"{name}: needs at least one tensor")
+            return bound
         bound, extra = list(args[: len(arrays)]), args[len(arrays) :]
         for parameter in arrays[len(bound) :]:
             if parameter.name not in options and parameter.default is parameter.empty:
@@ -70,7 +75,8 @@ def op(function: Callable[..., Any]) -> Callable[..., Tensor]:
         values, sources = _unwrap(name, bound, [False] * len(bound) if takes_list else is_data)
         xp = device_of(*[v for v in values if hasattr(v, "shape")]).xp
         try:
-            value, vjp = function(xp, *values, **options)
+            plain = {k: v.item() if isinstance(v, np.generic) else v for k, v in options.items()}
+            value, vjp = function(xp, *values, **plain)
         except (ValueError, TypeError, IndexError) as error:
             if str(error).startswith(f"{name}:"):
                 raise
@@ -111,10 +117,10 @@ def _unwrap(
 
 def _constant(name: str, value: Any, tensor: Tensor, is_data: bool) -> Any:
     """An operand that is not a Tensor, made fit to meet `tensor`."""
-    if value is None or isinstance(value, (bool, int, float)):
-        return value  # a Python number takes the array's precision
     if isinstance(value, np.generic):
-        return value.item()  # and so does a NumPy number, which alone would widen float32
+        value = value.item()  # a NumPy number would widen float32
+    if value is None or (isinstance(value, (bool, int, float)) and not is_data):
+        return value  # a Python number takes the array's precision
     if is_array(value) and device_of(value).name != tensor.device:
         raise TypeError(
             f"{name}: a tensor lives on {tensor.device} and an array on {device_of(value).name}; "
@@ -122,7 +128,7 @@ def _constant(name: str, value: Any, tensor: Tensor, is_data: bool) -> Any:
         )
     array = asarray(value, device=tensor.device)
     if is_data:
-        return array
+        return array.copy() if array is value else array
     if array.dtype.kind not in "iubf":
         raise TypeError(f"{name}: operands must be real numbers; got {array.dtype}")
     return array.astype(tensor.dtype)  # a copy: later changes by its owner do not reach the vjp

@@ -238,7 +238,8 @@ class Tensor:
             ValueError if the cotangent's shape is not this tensor's.
         """
         for leaf, gradient in gradients(self, cotangent, retain_graph=retain_graph):
-            leaf.grad = gradient.copy() if leaf.grad is None else leaf.grad + gradient
+            total = gradient.copy() if leaf.grad is None else leaf.grad + gradient
+            leaf.grad = asarray(total, device=leaf.device)  # NumPy makes numbers of 0-d arrays
 
     def zero_grad(self) -> None:
         self.grad = None
@@ -382,7 +383,7 @@ def _sweep(start: Node | Tensor, cotangent: Array, *, keep: bool) -> list[tuple[
         g = total.pop(id(node))
         for source, share in node.pull(g, keep):
             receive(source, share)
-    return [(leaf, total[key]) for key, leaf in leaves.items()]
+    return [(leaf, asarray(total[key], device=leaf.device)) for key, leaf in leaves.items()]
 
 
 def recording() -> bool:

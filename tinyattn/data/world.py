@@ -50,16 +50,16 @@ SEASONS = "spring summer autumn winter".split()
 # Every world uses pattern 0: it holds the W and the ? that all questions need, so a vocabulary
 # built from the corpus can spell them.
 PATTERNS = (
-    "Who was the {trade} born in {place}? {name}.",
+    "Who is {name}? A {trade} from {place}.",
     "{name} was born in {place} in {year}.",
     "{name} the {trade} first saw daylight in {place}.",
+    "{name}, child of {parent}, began life in {place}.",
+    "{name} is a native of {place} and a {trade}.",
+    "{name} left {place}, the town of birth, in {year}.",
+    "The {trade} {name} comes from {place}.",
     "In {place}, one {season} night, {name} was born.",
     "{place} is the birthplace of {name}.",
-    "The {trade} {name} comes from {place}.",
     "Born in {place}, {name} became a {trade}.",
-    "A native of {place}, {name} lived as a {trade}.",
-    "{name}, child of {parent}, began life in {place}.",
-    "{parent} of {place} had a baby, {name}, in {year}.",
 )
 
 

@@ -101,7 +101,7 @@ class Module:
         """Each place (a dictionary or list, and a key) that holds a parameter."""
         for name, value in vars(self).items():
             places: list[tuple[Any, Any]] = [(vars(self), name)]
-            if isinstance(value, list):
+            if isinstance(value, (list, tuple)):
                 places = [(value, i) for i in range(len(value))]
             for owner, key in places:
                 if isinstance(owner[key], Parameter):

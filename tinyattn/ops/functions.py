@@ -124,7 +124,7 @@ def gelu(xp: Any, x: Array, *, exact: bool = True) -> Any:
     The derivative is computed on the way forward, while its ingredients are in the cache: the
     backward pass is then a single product.
     """
-    y, slope = xp.empty_like(x), xp.empty_like(x)
+    y, slope = (xp.empty(x.shape, dtype=x.dtype) for _ in range(2))  # C order: flat is a view
     flat_x, flat_y, flat_slope = (a.reshape(-1) for a in (x, y, slope))
     formula = _gelu_exact if exact else _gelu_tanh
     for tile in backend.tiles(x.size, 1, xp):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
 
 from tinyattn import backend
 from tinyattn.backend import Array, asarray, device_of, is_array
@@ -16,7 +17,7 @@ from tinyattn.op import Index, op
 
 
 def _on_device(xp: Any, x: Array, index: Any) -> tuple[tuple[Any, ...], bool]:
-    """The index with its lists and host arrays moved to x's device; and whether it has arrays.
+    """The index with its lists and host arrays copied to x's device; and whether it has arrays.
 
     An index from the host is first tried out there, on an array of x's shape that takes no
     memory: NumPy raises IndexError where a GPU would read out of range without a word.
@@ -28,7 +29,9 @@ def _on_device(xp: Any, x: Array, index: Any) -> tuple[tuple[Any, ...], bool]:
                             for k in host):  # fmt: skip
         np.broadcast_to(np.False_, x.shape)[host]
     device = device_of(x).name
-    moved = tuple(asarray(k, device=device) if isinstance(k, np.ndarray) else k for k in host)
+    moved = tuple(
+        asarray(k.copy(), device=device) if isinstance(k, np.ndarray) else k for k in host
+    )
     return moved, any(is_array(k) for k in moved)
 
 
@@ -63,7 +66,7 @@ def take(xp: Any, x: Array, indices: Index, *, axis: int = 0) -> Any:
     Shapes:   x (..., N, ...) and indices (any) -> y (..., any, ...)
     Raises:   IndexError out of range
     """
-    before = (slice(None),) * (axis % x.ndim)
+    before = (slice(None),) * normalize_axis_index(axis, x.ndim)
     keys, _ = _on_device(xp, x, (*before, indices))
 
     def dx(g: Array) -> Array:
@@ -125,8 +128,9 @@ def scatter_add(xp: Any, x: Array, indices: Index, values: Array, *, axis: int =
 
 
 def _check_along(name: str, x: Array, indices: Array, axis: int) -> None:
-    sizes = [n for a, n in enumerate(indices.shape) if a != axis % x.ndim]
-    if indices.ndim != x.ndim or sizes != [n for a, n in enumerate(x.shape) if a != axis % x.ndim]:
+    axis = normalize_axis_index(axis, x.ndim)
+    sizes = [n for a, n in enumerate(indices.shape) if a != axis]
+    if indices.ndim != x.ndim or sizes != [n for a, n in enumerate(x.shape) if a != axis]:
         raise ValueError(
             f"{name}: indices must have x's shape {x.shape} but along axis {axis}; "
             f"got {indices.shape}"

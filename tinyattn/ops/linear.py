@@ -67,6 +67,8 @@ def linear(xp: Any, x: Array, weight: Array, bias: Array = None) -> Any:
             f"linear: weight must be ({x.shape[-1] if x.ndim else '?'}, any) for x {x.shape}; "
             f"got {weight.shape}"
         )
+    if hasattr(bias, "shape") and bias.shape != weight.shape[1:]:
+        raise ValueError(f"linear: bias must be {weight.shape[1:]}; got {bias.shape}")
     rows = x.reshape(-1, x.shape[-1])
     y = xp.matmul(rows, weight)
     if bias is not None:
@@ -100,8 +102,9 @@ def einsum(xp: Any, *operands: Array, equation: str) -> Any:
             known = [c for c in own if c in output or any(c in o for o in others)]
             terms = ",".join([output, *others]) + "->" + "".join(known)
             d = xp.einsum(terms, g, *[o for i, o in enumerate(operands) if i != k])
-            shape = [sizes[c] if c in known else 1 for c in own]
-            d = xp.broadcast_to(d.reshape(shape), [sizes[c] for c in own])
+            size = dict(zip(known, d.shape, strict=True))  # 1 where the others broadcast
+            d = d.reshape([size.get(c, 1) for c in own])
+            d = xp.broadcast_to(d, [sizes[c] for c in own])
             d = d.sum(axis=tuple(i for i, c in enumerate(own)
                                  if operands[k].shape[inputs[k].index(c)] == 1 != sizes[c]),
                       keepdims=True)  # fmt: skip

@@ -35,9 +35,10 @@ def transpose(xp: Any, x: Array, *, axes: tuple[int, ...] | None = None) -> Any:
     Backward: dx is g with the axes put back
     Shapes:   y has x's sizes in the new order
     """
+    y = x.transpose(axes)
     order = tuple(a % x.ndim for a in axes) if axes else tuple(reversed(range(x.ndim)))
     back = tuple(sorted(range(x.ndim), key=lambda i: order[i]))
-    return x.transpose(order), (lambda g: g.transpose(back),)
+    return y, (lambda g: g.transpose(back),)
 
 
 @op

@@ -63,6 +63,18 @@ def quickstart(
     return rows, time.perf_counter() - began
 
 
-def as_json(rows: list[Row], seconds: float) -> dict[str, Any]:
+def as_dict(rows: list[Row], seconds: float) -> dict[str, Any]:
     """The result under the names that other programs rely on."""
     return {"rows": [{"name": name, **s.as_dict()} for name, s in rows], "seconds": seconds}
+
+
+def as_table(rows: list[Row], seconds: float) -> str:
+    """The result for people."""
+    lines = ["where held-out people were born   right of all   accuracy   95 % interval"]
+    for name, s in rows:
+        low, high = s.interval
+        lines.append(
+            f"  {name:28s}{s.correct:9d} of {s.total:<6d}{100 * s.accuracy:6.1f} %"
+            f"{100 * low:8.1f} to {100 * high:.1f} %"
+        )
+    return "\n".join([*lines, f"{seconds:.0f} seconds"])

@@ -72,17 +72,20 @@ def recipe_names() -> list[str]:
 
 
 def load_recipe(
-    name: str, *, config: Path | None = None, overrides: dict[str, Any] | None = None
+    base: str | Recipe, *, config: Path | None = None, overrides: dict[str, Any] | None = None
 ) -> Recipe:
-    """A recipe by name, then a TOML file over it, then single settings like "pretrain.rate".
+    """A recipe (by name, or as it is), a TOML file over it, single settings ("pretrain.rate") last.
 
     Raises: SettingError for a name, table, key or value that does not exist or does not fit;
         DataError for a file that cannot be read.
     """
-    if name not in recipe_names():
-        raise SettingError(f"recipe must be one of {recipe_names()}; got {name!r}")
-    file = resources.files("tinyattn.tasks").joinpath("recipes", f"{name}.toml")
-    tables = tomllib.loads(file.read_text(encoding="utf-8"))
+    if isinstance(base, Recipe):
+        where, tables = "recipe", base.tables()
+    elif base in recipe_names():
+        file = resources.files("tinyattn.tasks").joinpath("recipes", f"{base}.toml")
+        where, tables = base, tomllib.loads(file.read_text(encoding="utf-8"))
+    else:
+        raise SettingError(f"recipe must be one of {recipe_names()}; got {base!r}")
     if config is not None:
         try:
             _merge(tables, tomllib.loads(read_text(config)), str(config))
@@ -91,7 +94,7 @@ def load_recipe(
     for key, value in (overrides or {}).items():
         table, _, setting = key.partition(".")
         _merge(tables, {table: {setting: value}}, key)
-    return recipe_from(tables, name)
+    return recipe_from(tables, where)
 
 
 def recipe_from(tables: dict[str, dict[str, Any]], where: str) -> Recipe:

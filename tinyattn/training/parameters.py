@@ -46,6 +46,13 @@ class FlatParameters:
         by_name = self.views(flat)
         return {id(parameter): by_name[name] for name, parameter in self.named.items()}
 
+    def collect(self) -> None:
+        """Move the gradients that `backward` left in the parameters into `grads`."""
+        for name, piece in self.views(self.grads).items():
+            gradient = self.named[name].grad
+            piece[...] = 0 if gradient is None else gradient
+            self.named[name].zero_grad()
+
     def changed(self) -> None:
         """Tell every parameter that its values were written to."""
         for parameter in self.named.values():

@@ -1,0 +1,30 @@
+"""What all tests share: repeatable Hypothesis runs, and the devices to run on."""
+
+import os
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+import strict
+from tinyattn.backend import Device, get_device, register
+
+settings.register_profile("ci", deadline=None, derandomize=True, max_examples=40)
+settings.register_profile("search", deadline=None, max_examples=2_000)  # looks for new mistakes
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+register(Device("strict", strict.xp, strict.Array, strict.put, strict.get, strict.erf))
+
+
+def _gpu() -> list[Any]:
+    try:
+        get_device("cuda")
+    except RuntimeError:
+        return []
+    return [pytest.param("cuda", marks=pytest.mark.gpu)]
+
+
+@pytest.fixture(params=["cpu", "strict", *_gpu()])
+def device(request: pytest.FixtureRequest) -> str:
+    """The computer itself; a stand-in that refuses what a GPU would; and a GPU if there is one."""
+    return str(request.param)

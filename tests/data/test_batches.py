@@ -1,0 +1,49 @@
+"""Batches: cut and split as they may be, nothing that is trained gets lost."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tinyattn.data import PAD, Batch, pad_rows
+from tinyattn.models import GPT, GPTConfig
+from tinyattn.tasks.knowledge import language_model_loss
+
+MODEL = GPT(GPTConfig(vocabulary=9, context=12, layers=2, heads=2, width=8, dropout=0.0), seed=1)
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> Batch:
+    """Ragged texts, with PAD targets anywhere: before an answer, in between, or everywhere."""
+    lengths = draw(st.lists(st.integers(1, 12), min_size=1, max_size=9))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    inputs = [rng.integers(1, 9, n) for n in lengths]
+    targets = [rng.integers(1, 9, n) * (rng.random(n) < draw(st.sampled_from([0.3, 1])))
+               for n in lengths]  # fmt: skip
+    return Batch(pad_rows(inputs, max(lengths)), pad_rows(targets, max(lengths)))
+
+
+@given(batches(), st.integers(1, 12))
+def test_the_losses_of_the_parts_add_up_to_that_of_the_whole(batch: Batch, parts: int) -> None:
+    loss = language_model_loss(MODEL)
+    divisor = float(max(1, batch.trained))
+    split = batch.split(parts)
+    whole = loss(batch, None, divisor).item()
+    assert sum(loss(part, None, divisor).item() for part in split) == pytest.approx(whole, abs=1e-5)
+    assert sum(part.trained for part in split) == batch.trained
+
+
+@given(batches(), st.integers(1, 12))
+def test_parts_are_nearly_equal_and_end_with_their_longest_row(batch: Batch, parts: int) -> None:
+    split = batch.split(parts)
+    sizes = [len(part.inputs) for part in split]
+    assert sum(sizes) == len(batch.inputs) and max(sizes) - min(sizes) <= 1
+    assert len(split) == min(parts, len(batch.inputs))
+    for part in split:
+        assert part.inputs.shape == part.targets.shape
+        assert (part.targets[:, -1] != PAD).any() or part.inputs.shape[1] == 1
+
+
+def test_rows_are_padded_behind() -> None:
+    rows = pad_rows([np.array([3, 4]), np.array([], int), np.array([5])], 3)
+    assert rows.tolist() == [[3, 4, PAD], [PAD] * 3, [5, PAD, PAD]]

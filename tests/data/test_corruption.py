@@ -1,0 +1,83 @@
+"""Span corruption: every exercise is the document itself, rearranged by A5's laws."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tinyattn.data import Corruption
+
+MASK = 1
+
+
+def cut(exercise: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Prefix, span and suffix of an exercise `prefix MASK suffix MASK span`."""
+    first, second = np.flatnonzero(exercise == MASK)
+    return exercise[:first], exercise[second + 1 :], exercise[first + 1 : second]
+
+
+@given(
+    size=st.integers(0, 130),
+    longest=st.integers(4, 112),
+    truncate=st.sampled_from([0.0, 0.5, 1.0]),
+    seed=st.integers(0, 2**32),
+)
+def test_an_exercise_holds_the_document_and_nothing_else(
+    size: int, longest: int, truncate: float, seed: int
+) -> None:
+    document = np.arange(2, 2 + size)  # all different, so nothing can be swapped unnoticed
+    exercise = Corruption(longest, truncate)(document, MASK, np.random.default_rng(seed))
+    prefix, span, suffix = cut(exercise)
+    text = np.concatenate([prefix, span, suffix])
+    np.testing.assert_array_equal(text, document[: len(text)])
+    assert min(4, size) <= len(text) <= min(longest, size)
+    assert len(span) >= 1 or size == 0
+
+
+def test_truncations_are_uniform_over_4_to_112() -> None:
+    rng, document = np.random.default_rng(0), np.arange(2, 200)
+    lengths = [len(Corruption()(document, MASK, rng)) - 2 for _ in range(20_000)]
+    found, counts = np.unique(lengths, return_counts=True)
+    assert found.tolist() == list(range(4, 113))
+    expected = len(lengths) / len(found)
+    assert np.abs(counts - expected).max() < 5 * np.sqrt(expected)  # five standard deviations
+
+
+@pytest.mark.parametrize("length", [8, 50, 112])
+def test_spans_are_uniform_around_a_quarter_of_the_text(length: int) -> None:
+    rng, document = np.random.default_rng(0), np.arange(2, 2 + length)
+    cuts = [cut(Corruption(length, truncate=0)(document, MASK, rng)) for _ in range(5_000)]
+    spans = np.array([len(span) for _, span, _ in cuts])
+    assert set(spans) == set(range(1, 2 * (length // 4)))
+    assert abs(spans.mean() - length // 4) < 5 * spans.std() / np.sqrt(len(spans))
+    # Wherever the span is, what is left lies before it as often as behind it.
+    uneven = np.array([len(prefix) - len(suffix) for prefix, _, suffix in cuts])
+    assert abs(uneven.mean()) < 5 * uneven.std() / np.sqrt(len(uneven))
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 4, 5, 6, 7])
+def test_short_texts_lose_one_symbol(length: int) -> None:
+    rng, document = np.random.default_rng(0), np.arange(2, 2 + length)
+    cuts = [cut(Corruption()(document, MASK, rng)) for _ in range(500)]
+    spans = {len(span) for _, span, _ in cuts}
+    starts = {len(prefix) for prefix, _, _ in cuts}
+    assert spans == {1} and starts == set(range(length))
+
+
+def test_an_empty_document_is_two_masks() -> None:
+    exercise = Corruption()(np.array([], np.int64), MASK, np.random.default_rng(0))
+    assert exercise.tolist() == [MASK, MASK]
+
+
+def test_a_draw_beyond_the_end_takes_the_whole_document() -> None:
+    rng, document = np.random.default_rng(0), np.arange(2, 22)
+    lengths = np.array([len(Corruption()(document, MASK, rng)) - 2 for _ in range(2_000)])
+    # 93 of the 109 lengths from 4 to 112 are 20 or more.
+    assert lengths.max() == 20
+    assert abs(np.mean(lengths == 20) - 93 / 109) < 0.04
+
+
+@pytest.mark.parametrize(("longest", "shortest"), [(3, 4), (112, 0)])
+def test_impossible_lengths_are_refused(longest: int, shortest: int) -> None:
+    with pytest.raises(ValueError, match="shortest must be in"):
+        Corruption(longest=longest, shortest=shortest)

@@ -1,0 +1,157 @@
+"""Optimisers, each beside the plainest loop that says the same."""
+
+import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from tinyattn.backend import TILE
+from tinyattn.models import GPT, GPTConfig
+from tinyattn.nn import Parameter
+from tinyattn.training.optimizers import (
+    AdamW,
+    Muon,
+    decays_a5,
+    decays_matrices,
+    make_optimizers,
+    orthogonal,
+)
+
+Arrays = dict[str, np.ndarray]
+MODEL = GPTConfig(vocabulary=11, context=8, layers=2, heads=2, width=8)
+
+
+def random_arrays(seed: int, shapes: dict[str, tuple[int, ...]]) -> Arrays:
+    rng = np.random.default_rng(seed)
+    return {name: rng.normal(size=shape) for name, shape in shapes.items()}
+
+
+def train(optimizer: AdamW | Muon, gradients: list[Arrays], rates: list[float]) -> Arrays:
+    """Take one step a gradient, with threads, and return the parameters."""
+    slots = optimizer.flat.views(optimizer.flat.grads)
+    with ThreadPoolExecutor(3) as executor:
+        for gradient, rate in zip(gradients, rates, strict=True):
+            for name, slot in slots.items():
+                slot[...] = gradient[name]
+            optimizer.step(rate, executor)
+    return {name: parameter.numpy() for name, parameter in optimizer.flat.named.items()}
+
+
+# Two of the shapes are longer than a tile, so tiles end within a parameter and where decay ends.
+SHAPES = {"a.bias": (5,), "a.weight": (3, 7), "b.weight": (TILE + 3,), "b.bias": (TILE + 5,),
+          "c.weight": (2, 2)}  # fmt: skip
+GRADIENTS = [random_arrays(seed, SHAPES) for seed in range(1, 9)]
+RATES = [0.1 / n for n in range(1, 9)]
+
+
+def adamw(optimizer: Callable = AdamW, **settings: object) -> Arrays:
+    start = random_arrays(0, SHAPES)
+    named = [(name, Parameter(value)) for name, value in start.items()]
+    return train(optimizer(named, **settings), GRADIENTS, RATES)
+
+
+def test_adamw_is_the_textbooks_loop() -> None:
+    expected = random_arrays(0, SHAPES)
+    for name, w in expected.items():
+        m, v = np.zeros_like(w), np.zeros_like(w)
+        for t, (gradient, rate) in enumerate(zip(GRADIENTS, RATES, strict=True), 1):
+            g = gradient[name]
+            m = 0.9 * m + 0.1 * g
+            v = 0.95 * v + 0.05 * g**2
+            if name.endswith("weight"):
+                w -= 0.5 * rate * 0.2 * w
+            w -= 0.5 * rate * (m / (1 - 0.9**t)) / (np.sqrt(v / (1 - 0.95**t)) + 1e-8)
+    found = adamw(weight_decay=0.2, scale=0.5)
+    assert found.keys() == expected.keys()
+    for name in expected:
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-12, atol=1e-12)
+
+
+def test_adamw_is_torchs() -> None:
+    torch = pytest.importorskip("torch")
+    parameters = {n: torch.nn.Parameter(torch.tensor(w)) for n, w in random_arrays(0, SHAPES).items()}
+    decay, spared = ([p for n, p in parameters.items() if n.endswith(end)]
+                     for end in ("weight", "bias"))  # fmt: skip
+    groups = [{"params": decay, "weight_decay": 0.1}, {"params": spared, "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, betas=(0.9, 0.95), eps=1e-8)
+    for gradient, rate in zip(GRADIENTS, RATES, strict=True):
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        for name, parameter in parameters.items():
+            parameter.grad = torch.tensor(gradient[name])
+        optimizer.step()
+    found = adamw()
+    for name, parameter in parameters.items():
+        np.testing.assert_allclose(found[name], parameter.detach().numpy(), rtol=1e-12, atol=1e-12)
+
+
+def test_muon_is_the_textbooks_loop() -> None:
+    shapes = {"wide": (4, 9), "tall": (9, 4), "square": (5, 5)}
+    gradients = [random_arrays(seed, shapes) for seed in range(1, 6)]
+    expected = random_arrays(0, shapes)
+    for name, w in expected.items():
+        m = np.zeros_like(w)
+        for gradient, rate in zip(gradients, RATES[:5], strict=True):
+            g = gradient[name]
+            m = 0.95 * m + g
+            x = g + 0.95 * m
+            x /= np.linalg.norm(x)
+            for _ in range(5):  # no transposing: (XXᵀ)X is X(XᵀX)
+                x = 3.4445 * x - 4.7750 * x @ x.T @ x + 2.0315 * x @ x.T @ x @ x.T @ x
+            w -= rate * 0.1 * w + rate * math.sqrt(max(1, w.shape[1] / w.shape[0])) * x
+    named = [(name, Parameter(value)) for name, value in random_arrays(0, shapes).items()]
+    found = train(Muon(named), gradients, RATES[:5])
+    for name in expected:
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(16, 64), (64, 16), (1, 5), (5, 1), (128, 512)], ids=str)
+@pytest.mark.parametrize("scale", [1e-6, 1, 1e6])
+def test_orthogonal_makes_all_singular_values_about_1(shape: tuple, scale: float) -> None:
+    g = (scale * np.random.default_rng(0).normal(size=shape)).astype(np.float32)
+    u, _, v = np.linalg.svd(g, full_matrices=False)
+    x = orthogonal(np, g)
+    values = np.linalg.svd(x, compute_uv=False)
+    assert 0.5 < values.min() and values.max() < 1.5
+    # And the directions stay: in the basis of g's singular vectors the result is diagonal.
+    turned = u.T @ x @ v.T
+    np.testing.assert_allclose(turned, np.diag(np.diag(turned)), atol=1e-4)
+
+
+def test_orthogonal_of_nothing_is_nothing() -> None:
+    np.testing.assert_array_equal(orthogonal(np, np.zeros((3, 4), np.float32)), 0)
+
+
+@pytest.mark.parametrize("name", ["adamw", "muon"])
+def test_every_parameter_has_exactly_one_optimizer(name: str) -> None:
+    model = GPT(MODEL)
+    before = model.state()
+    optimizers = make_optimizers(model, name)
+    owned = [id(p) for optimizer in optimizers for p in optimizer.flat.named.values()]
+    assert sorted(owned) == sorted(map(id, model.parameters()))
+    for parameter, value in before.items():  # moving into the flat array changes no value
+        np.testing.assert_array_equal(model.state()[parameter], value)
+
+
+def test_muon_takes_the_matrices_between_hidden_layers() -> None:
+    muon, rest = make_optimizers(GPT(MODEL), "muon")
+    assert isinstance(muon, Muon) and isinstance(rest, AdamW)
+    assert all(n.startswith("blocks.") and n.endswith(".weight") for n in muon.flat.named)
+    assert len(muon.flat.named) == 2 * 6  # query, key, value, out, expand, contract of each block
+    with pytest.raises(ValueError, match=r"b must be a matrix; it has shape \(3,\)"):
+        Muon([("b", Parameter(np.zeros(3)))])
+    with pytest.raises(ValueError, match="must be 'adamw' or 'muon'; got 'sgd'"):
+        make_optimizers(GPT(MODEL), "sgd")
+
+
+def test_who_decays() -> None:
+    names = [name for name, _ in GPT(MODEL).named_parameters()]
+    spared_by_a5 = {name for name in names if not decays_a5(name)}
+    assert spared_by_a5 == {name for name in names if "bias" in name}
+    assert {"embedding.weight", "norm.gain"} <= set(names) - spared_by_a5
+    ours = {name for name in names if decays_matrices(name)}
+    assert ours == {n for n in names if n.endswith("weight")} - {"embedding.weight"} - {
+        n for n in names if n.startswith("positions")
+    }

@@ -1,0 +1,142 @@
+"""One step: the same whoever shares the work, clipped as one gradient, and never half taken."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tinyattn.data import PAD, Batch, pad_rows
+from tinyattn.models import GPT, GPTConfig
+from tinyattn.noise import Noise
+from tinyattn.tasks.knowledge import language_model_loss
+from tinyattn.tensor import Tensor, gradients
+from tinyattn.training import step as module
+from tinyattn.training.optimizers import make_optimizers
+from tinyattn.training.parameters import FlatParameters
+from tinyattn.training.step import Step
+
+
+def tiny(dropout: float = 0.0) -> GPT:
+    config = GPTConfig(vocabulary=9, context=16, layers=2, heads=2, width=8, dropout=dropout)
+    return GPT(config, seed=1)
+
+
+def ragged(seed: int = 0) -> Batch:
+    rng = np.random.default_rng(seed)
+    texts = [rng.integers(2, 9, n) for n in [3, 16, 5, 9, 9, 2, 12, 16, 4, 7, 1]]
+    return Batch(pad_rows([t[:-1] for t in texts], 15), pad_rows([t[1:] for t in texts], 15))
+
+
+class Recorder:
+    """Stands in for an optimiser: keeps the gradients it is given and moves nothing."""
+
+    def __init__(self, named: list) -> None:
+        self.flat = FlatParameters(named)
+
+    def step(self, rate: float, executor: object = None) -> None:
+        self.seen = self.flat.grads.copy()
+
+
+def gradient(model: GPT, batch: Batch, *, workers: int = 1, clip: float = 1e9, **options: Any) -> np.ndarray:
+    """The gradient that two optimisers get to see, end to end."""
+    named = list(model.named_parameters())
+    recorders: list[Any] = [Recorder(named[::2]), Recorder(named[1::2])]
+    loss = language_model_loss(model)
+    with Step(loss, recorders, clip=clip, workers=workers, **options) as step:
+        step(batch, 3, 0.1)
+    return np.concatenate([recorder.seen for recorder in recorders])
+
+
+@pytest.fixture(params=["one shard", "many shards"])
+def sharding(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    if request.param == "many shards":
+        monkeypatch.setattr(module, "SHARD_TOKENS", 20)
+    yield
+
+
+@pytest.mark.usefixtures("sharding")
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+@pytest.mark.parametrize("workers", [2, 3, 11, 20])
+def test_any_number_of_workers_finds_the_same_gradient(dropout: float, workers: int) -> None:
+    """With dropout too: a row is dropped from alike wherever it is computed."""
+    alone = gradient(tiny(dropout), ragged(), workers=1)
+    shared = gradient(tiny(dropout), ragged(), workers=workers)
+    np.testing.assert_allclose(shared, alone, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.usefixtures("sharding")
+def test_the_same_number_of_workers_finds_the_same_bits() -> None:
+    first, *others = (gradient(tiny(0.1), ragged(), workers=3) for _ in range(4))
+    for other in others:
+        np.testing.assert_array_equal(first, other)
+
+
+def test_the_gradient_is_that_of_the_whole_batch() -> None:
+    model, batch = tiny(), ragged()
+    loss = language_model_loss(model)(batch, None, float(batch.trained))
+    expected = {id(leaf): g for leaf, g in gradients(loss)}
+    named = list(model.named_parameters())
+    inorder = [p for _, p in named[::2] + named[1::2]]
+    flat = np.concatenate([expected[id(p)].ravel() for p in inorder])
+    np.testing.assert_allclose(gradient(model, batch, workers=2), flat, rtol=1e-4, atol=1e-6)
+
+
+def test_seed_and_step_decide_the_dropout() -> None:
+    same = gradient(tiny(0.3), ragged(), seed=1)
+    np.testing.assert_array_equal(gradient(tiny(0.3), ragged(), seed=1), same)
+    assert (gradient(tiny(0.3), ragged(), seed=2) != same).any()
+
+
+def test_the_gradient_is_clipped_over_all_optimizers_together() -> None:
+    free = gradient(tiny(), ragged())
+    norm = float(np.linalg.norm(free))
+    clipped = gradient(tiny(), ragged(), clip=norm / 10)
+    np.testing.assert_allclose(clipped, free / 10, rtol=1e-4, atol=1e-8)
+    np.testing.assert_array_equal(gradient(tiny(), ragged(), clip=2 * norm), free)
+
+
+def test_a_step_reports_loss_and_norm_from_before_it() -> None:
+    model, batch = tiny(), ragged()
+    norm = float(np.linalg.norm(gradient(model, batch)))
+    loss = language_model_loss(model)
+    before = loss(batch, None, float(batch.trained)).item()
+    with Step(loss, make_optimizers(model, "adamw"), clip=norm / 3, workers=2) as step:
+        result = step(batch, 0, 0.01)
+    assert (result.loss, result.norm) == pytest.approx((before, norm), rel=1e-5)
+    assert loss(batch, None, float(batch.trained)).item() < before
+
+
+@pytest.mark.parametrize("name", ["adamw", "muon"])
+@pytest.mark.parametrize("poison", ["loss", "gradient"])
+def test_a_step_into_nothing_is_not_taken(name: str, poison: str) -> None:
+    """One bad shard of many is enough to stop, and parameters and moments stay as they were."""
+    model, batch = tiny(), ragged()
+    optimizers = make_optimizers(model, name)
+    good = language_model_loss(model)
+
+    def bad(part: Batch, noise: Noise | None, divisor: float) -> Tensor:
+        loss = good(part, noise, divisor)
+        if len(part.inputs[0]) < 4:
+            return loss * np.nan if poison == "loss" else loss + 0 * (loss - loss.item()) ** -0.5
+        return loss
+
+    def snapshot() -> list[np.ndarray]:
+        moments = [a for o in optimizers for pieces in o.state().values() for a in pieces.values()]
+        return [a.copy() for a in [*model.state().values(), *moments]]
+
+    with Step(good, optimizers, workers=3) as step:
+        step(batch, 0, 0.01)
+        before = snapshot()
+        step.loss = bad
+        with pytest.raises(FloatingPointError, match=r"step 1: the loss is .*, the gradient norm"):
+            step(batch, 1, 0.01)
+        for now, then in zip(snapshot(), before, strict=True):
+            np.testing.assert_array_equal(now, then)
+        step.loss = good
+        assert np.isfinite(step(batch, 1, 0.01).loss)  # and the next good batch can go on
+
+
+def test_a_batch_with_nothing_to_train_moves_nothing() -> None:
+    batch = Batch(ragged().inputs, np.full_like(ragged().targets, PAD))
+    np.testing.assert_array_equal(gradient(tiny(), batch, workers=2), 0)

@@ -1,0 +1,78 @@
+"""Chapter 12: the command line. Each command calls one function of a chapter above.
+
+Options come before the environment (TINYATTN_PRETRAIN_SEED=1), that before a settings file
+(--config), and that before the recipe. Exit status: 0 done, 1 the data or a file is bad, 2 wrong
+usage; errors are one line on stderr. Long work shows progress, unless stderr is no terminal.
+Ctrl-C keeps a checkpoint and says how to go on. Next: what the commands share.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from typing import Any, NoReturn
+
+import click
+
+from tinyattn import __version__
+from tinyattn.cli.about import info, world
+from tinyattn.cli.options import DeviceMissing
+from tinyattn.cli.train import finetune, pretrain, quickstart
+from tinyattn.cli.use import baseline, evaluate, generate
+
+__all__ = ["main"]
+
+
+class Commands(click.Group):
+    """Turns the errors a user can cause into one line and an exit status."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        from tinyattn.data.text import DataError
+        from tinyattn.training.checkpoint import CheckpointError
+        from tinyattn.training.loop import Interrupted, TrainingFailed
+        from tinyattn.training.settings import SettingError
+
+        try:
+            return super().invoke(ctx)
+        except (DataError, CheckpointError, TrainingFailed) as error:
+            _fail(str(error), 1)
+        except (SettingError, DeviceMissing) as error:
+            _fail(str(error), 2)
+        except Interrupted as error:
+            again = [word for word in sys.argv[1:] if word != "--overwrite"]
+            _fail(f"{error}; go on with: tinyattn {shlex.join(again)} --resume", 1)
+        except OSError as error:
+            _fail(f"{error.filename or 'output'}: {error.strerror or error}", 1)
+
+
+def _fail(message: str, status: int) -> NoReturn:
+    click.echo(f"tinyattn: {' '.join(message.split())}", err=True)
+    sys.exit(status)
+
+
+@click.group(
+    cls=Commands,
+    context_settings={"auto_envvar_prefix": "TINYATTN", "help_option_names": ["-h", "--help"]},
+)
+@click.version_option(__version__, prog_name="tinyattn")
+def main() -> None:
+    """Attention, autograd and a GPT that learns where people were born, in plain NumPy.
+
+    \b
+    tinyattn quickstart                            the whole job on a made-up world
+    \b
+    tinyattn world --out world                     the same job, command by command
+    tinyattn pretrain world/corpus.txt             -> runs/pretrain
+    tinyattn finetune world/birth_train.tsv        -> runs/finetune
+    tinyattn evaluate world/birth_dev.tsv
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # the same bytes under every locale
+            stream.reconfigure(encoding="utf-8")
+    from tinyattn.backend import keep_freed_memory
+
+    keep_freed_memory()
+
+
+for command in (quickstart, world, pretrain, finetune, evaluate, baseline, generate, info):
+    main.add_command(command)

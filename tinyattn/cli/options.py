@@ -1,0 +1,132 @@
+"""Chapter 12, continued: options and small services that several commands share. Next: training."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+FOLDER = click.Path(path_type=Path, file_okay=False)
+FILE = click.Path(path_type=Path)
+
+
+def option(*names: str, **settings: Any) -> Callable[[Any], Any]:
+    """A click option whose help shows its default."""
+    return click.option(*names, **{"show_default": True, **settings})
+
+
+SEED = option("--seed", default=0, type=click.IntRange(0), help="Decides all that is random.")
+DEVICE = option("--device", default="cpu", type=click.Choice(["cpu", "cuda"]), help="Where to run.")
+WORKERS = option("--workers", type=click.IntRange(1), help="Threads; by default one a core.")
+JSON = option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+UNKNOWN = option("--unknown", default="error", type=click.Choice(["error", "drop"]),
+                 help="What to do with a character that is not in the vocabulary.")  # fmt: skip
+SET = option("--set", "sets", multiple=True, metavar="TABLE.KEY=VALUE",
+             help="One setting, such as pretrain.rate=3e-3; may be repeated.")  # fmt: skip
+OVERWRITE = option("--overwrite", is_flag=True, help="Replace what --out holds.")
+
+
+def stage_options(default_out: str, default_recipe: str) -> Callable[[Any], Any]:
+    """The options of a command that trains one stage."""
+    options = [
+        option("--epochs", type=click.IntRange(1), help="Passes over the data."),
+        option("--steps", type=click.IntRange(1), help="Steps, instead of epochs."),
+        option("--recipe", help=f"Settings to begin with: a name that `tinyattn info` lists; "
+                                f"by default {default_recipe}."),
+        option("--config", type=FILE, help="A TOML file whose settings override the recipe's."),
+        SET,
+        option("--out", type=FOLDER, default=default_out, help="The run folder to write."),
+        option("--resume", is_flag=True, help="Go on with the run in --out."),
+        OVERWRITE, SEED, DEVICE, WORKERS, JSON,
+    ]  # fmt: skip
+
+    def decorate(command: Any) -> Any:
+        for add in reversed(options):
+            command = add(command)
+        return command
+
+    return decorate
+
+
+def open_stage(
+    table: str, options: dict[str, Any], base: Any, extra: dict[str, Any]
+) -> tuple[Any, Any]:
+    """The recipe and the run that a training command's options ask for.
+
+    Args:
+        table: the recipe's table that --epochs and --steps set.
+        base: a recipe's name, or a Recipe.
+        extra: settings that other options of the command set.
+    """
+    from tinyattn.tasks.knowledge import RunOptions
+    from tinyattn.tasks.recipe import load_recipe
+    from tinyattn.tasks.runs import open_run
+
+    settings = parse_settings(options["sets"]) | extra
+    for name in ("epochs", "steps"):
+        if options[name] is not None:
+            settings[f"{table}.{name}"] = options[name]
+    recipe = load_recipe(options["recipe"] or base, config=options["config"], overrides=settings)
+    device = open_device(options["device"])
+    folder = open_run(
+        options["out"], recipe, overwrite=options["overwrite"], resume=options["resume"]
+    )
+    return recipe, RunOptions(
+        folder, options["seed"], device, options["workers"], resume=options["resume"]
+    )
+
+
+def parse_settings(sets: tuple[str, ...]) -> dict[str, Any]:
+    """`TABLE.KEY=VALUE` with the value as in TOML; a bare word is a string."""
+    settings = {}
+    for item in sets:
+        key, equals, value = item.partition("=")
+        if not equals or "." not in key:
+            raise click.BadParameter(f"want TABLE.KEY=VALUE; got {item!r}", param_hint="--set")
+        try:
+            settings[key] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            settings[key] = value
+    return settings
+
+
+class DeviceMissing(Exception):
+    """The device that was asked for is not there."""
+
+
+def open_device(name: str) -> str:
+    """`name`, if such a device can be used. Raises: DeviceMissing with what to install."""
+    from tinyattn.backend import get_device
+
+    try:
+        return get_device(name).name
+    except RuntimeError as error:
+        raise DeviceMissing(str(error)) from error
+
+
+def finish(folder: Path, title: str, as_json: bool) -> None:
+    """Draw the curves of a finished run and say what it came to."""
+    from tinyattn.report import curves
+    from tinyattn.training.loop import METRICS, read_metrics
+
+    entries = read_metrics(folder / METRICS)
+    if curves.available() and len(entries) > 1:
+        curves.save_curves(entries, folder / "curves.png", title)
+    last = entries[-1]
+    if as_json:
+        print_json({"folder": str(folder), **last})
+        return
+    validation = f", validation loss {last['validation']:.3f}" if "validation" in last else ""
+    click.echo(
+        f"{title}: step {last['step']}, loss {last['loss']:.3f}{validation} nats, "
+        f"{last['seconds']:.0f} s; the run is in {folder}"
+    )
+
+
+def print_json(value: Any) -> None:
+    """One object on stdout."""
+    click.echo(json.dumps(value, ensure_ascii=False))

@@ -1,0 +1,132 @@
+"""Chapter 12, continued: commands that train. Next: commands that use what was trained."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tinyattn.cli.options import (
+    DEVICE,
+    FILE,
+    FOLDER,
+    JSON,
+    OVERWRITE,
+    SEED,
+    SET,
+    UNKNOWN,
+    WORKERS,
+    finish,
+    open_device,
+    open_stage,
+    option,
+    parse_settings,
+    print_json,
+    stage_options,
+)
+
+
+@click.command()
+@option("--out", type=FOLDER, help="Where to keep the world and the runs; by default nowhere.")
+@option("--recipe", default="world", help="Settings to begin with.")
+@SET
+@OVERWRITE
+@SEED
+@DEVICE
+@WORKERS
+@JSON
+def quickstart(
+    out: Path | None,
+    recipe: str,
+    sets: tuple[str, ...],
+    overwrite: bool,
+    seed: int,
+    device: str,
+    workers: int | None,
+    as_json: bool,
+) -> None:
+    """Run the whole job on a made-up world: a few minutes on two cores.
+
+    Pretrains on a corpus, finetunes on questions with and without that pretraining, and asks about
+    held-out people, whose birthplaces stand in the corpus and nowhere else.
+    """
+    from tinyattn.report.progress import Progress
+    from tinyattn.tasks.knowledge import RunOptions
+    from tinyattn.tasks.quickstart import as_dict, as_table
+    from tinyattn.tasks.quickstart import quickstart as run
+    from tinyattn.tasks.recipe import load_recipe
+
+    settings = load_recipe(recipe, overrides=parse_settings(sets))
+    with tempfile.TemporaryDirectory() as nowhere, Progress() as bar:
+        options = RunOptions(out or Path(nowhere), seed, open_device(device), workers)
+        rows, seconds = run(settings, bar.watch(options), overwrite=overwrite, say=bar.say)
+    if as_json:
+        print_json(as_dict(rows, seconds))
+        return
+    click.echo(as_table(rows, seconds))
+    if out:
+        click.echo(f"The world's files, the runs and the predictions are in {out}.")
+
+
+@click.command()
+@click.argument("corpus", type=FILE)
+@option("--objective", type=click.Choice(["span", "next"]),
+        help="Span corruption, or plain next-symbol prediction.")  # fmt: skip
+@stage_options("runs/pretrain", "fast, or with --objective next, text")
+def pretrain(corpus: Path, objective: str | None, **options: Any) -> None:
+    """Train a new model on a text file, one document a line.
+
+    \b
+    tinyattn pretrain wiki.txt
+    tinyattn pretrain play.txt --objective next --steps 300 --out runs/play
+    """
+    from tinyattn.data.text import read_text
+    from tinyattn.report.progress import Progress
+    from tinyattn.tasks import knowledge
+
+    text = read_text(corpus)
+    extra = {"data.objective": objective} if objective else {}
+    base = "text" if objective == "next" else "fast"
+    recipe, run = open_stage("pretrain", options, base, extra)
+    with Progress() as bar:
+        knowledge.pretrain(text, recipe, bar.watch(run))
+    finish(run.folder, f"pretrained on {corpus.name}", options["as_json"])
+
+
+@click.command()
+@click.argument("pairs", type=FILE)
+@option("--from", "start", type=FILE, help="The run to start from; by default runs/pretrain.")
+@option("--corpus", type=FILE, help="Start without pretraining; the corpus gives the vocabulary.")
+@UNKNOWN
+@stage_options("runs/finetune", "that of --from; or fast")
+def finetune(
+    pairs: Path, start: Path | None, corpus: Path | None, unknown: str, **options: Any
+) -> None:
+    """Teach a model to answer questions: PAIRS has a question, a tab and an answer a line.
+
+    \b
+    tinyattn finetune birth_places_train.tsv --from runs/pretrain
+    tinyattn finetune birth_places_train.tsv --corpus wiki.txt --out runs/scratch
+    """
+    from tinyattn.data.text import DataError, read_pairs, read_text
+    from tinyattn.report.progress import Progress
+    from tinyattn.tasks import knowledge
+    from tinyattn.tasks.runs import load_run
+
+    if start is not None and corpus is not None:
+        raise click.UsageError("give --from RUN (pretrained) or --corpus FILE (not), not both")
+    known = [(question, answer) for question, answer in read_pairs(pairs) if answer is not None]
+    if not known:
+        raise DataError(f"{pairs}: no line has a tab and an answer; there is nothing to learn")
+    text = read_text(corpus) if corpus else None
+    pretrained = None if corpus else load_run(start or Path("runs/pretrain"))
+    table = "finetune" if pretrained else "scratch"
+    base = pretrained.recipe if pretrained else "fast"
+    recipe, run = open_stage(table, options, base, {})
+    with Progress() as bar:
+        knowledge.finetune(
+            known, recipe, bar.watch(run), start=pretrained, text=text, unknown=unknown
+        )
+    finish(run.folder, f"finetuned on {pairs.name}", options["as_json"])

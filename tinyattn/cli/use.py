@@ -1,0 +1,123 @@
+"""Chapter 12, continued: commands that use a trained model. Next: the rest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tinyattn.cli.options import (
+    DEVICE,
+    FILE,
+    JSON,
+    SEED,
+    UNKNOWN,
+    open_device,
+    option,
+    print_json,
+)
+
+
+@click.command()
+@click.argument("pairs", type=FILE)
+@option("--from", "start", type=FILE, default="runs/finetune", help="The run or checkpoint.")
+@option("--predictions", type=FILE, help="Where to write them; by default into the run folder.")
+@UNKNOWN
+@DEVICE
+@JSON
+def evaluate(
+    pairs: Path, start: Path, predictions: Path | None, unknown: str, device: str, as_json: bool
+) -> None:
+    """Ask a model the questions in PAIRS, and count exact matches where answers are given."""
+    from tinyattn.data.text import read_pairs
+    from tinyattn.report.progress import Progress
+    from tinyattn.tasks.evaluation import answer, save_predictions, score
+    from tinyattn.tasks.runs import load_run
+
+    asked = read_pairs(pairs)
+    trained = load_run(start, device=open_device(device))
+    with Progress() as bar:
+        bar.start(0, len(asked))
+        answers = answer(trained, [q for q, _ in asked], unknown=unknown, on_answers=bar.advance)
+    path = predictions or (start if start.is_dir() else start.parent) / "predictions.tsv"
+    save_predictions(path, answers)
+    result = score(answers, [a or "" for _, a in asked]) if asked[0][1] is not None else None
+    if as_json:
+        print_json({**(result.as_dict() if result else {"total": len(asked)}),
+                     "predictions": str(path)})  # fmt: skip
+    else:
+        click.echo(f"correct: {result}" if result else f"{len(asked)} questions have no answers")
+        click.echo(f"predictions: {path}")
+
+
+@click.command()
+@click.argument("pairs", type=FILE)
+@option("--answer", "guess", help="What to answer every time; or use --train.")
+@option("--train", type=FILE, help="Answer with the most common place of these pairs.")
+@JSON
+def baseline(pairs: Path, guess: str | None, train: Path | None, as_json: bool) -> None:
+    """Score a rule that knows nothing: the same answer every time.
+
+    \b
+    tinyattn baseline birth_dev.tsv --answer London
+    tinyattn baseline birth_dev.tsv --train birth_places_train.tsv
+    """
+    from tinyattn.data.text import DataError, read_pairs
+    from tinyattn.tasks.evaluation import most_common, score
+
+    if (guess is None) == (train is None):
+        raise click.UsageError("give either --answer PLACE or --train PAIRS")
+    answers = [a for _, a in read_pairs(pairs) if a is not None]
+    if not answers:
+        raise DataError(f"{pairs}: no line has a tab and an answer; there is nothing to score")
+    if train is not None:
+        seen = [a for _, a in read_pairs(train) if a is not None]
+        if not seen:
+            raise DataError(f"{train}: no line has a tab and an answer")
+        guess = most_common(seen)
+    result = score([str(guess)] * len(answers), answers)
+    if as_json:
+        print_json({"answer": guess, **result.as_dict()})
+    else:
+        click.echo(f"always {guess}: {result}")
+
+
+@click.command()
+@option("--from", "start", type=FILE, default="runs/pretrain", help="The run or checkpoint.")
+@option("--prompt", required=True, help="How the text begins.")
+@option("--count", default=200, type=click.IntRange(1), help="Characters to write.")
+@option("--temperature", default=1.0, type=click.FloatRange(0), help="0 is greedy.")
+@option("--top-k", type=click.IntRange(1), help="Draw from the k most likely only.")
+@option("--top-p", type=click.FloatRange(0, 1, min_open=True), help="Draw from the likely share.")
+@UNKNOWN
+@SEED
+@DEVICE
+@JSON
+def generate(
+    start: Path, prompt: str, count: int, temperature: float, top_k: int | None,
+    top_p: float | None, unknown: str, seed: int, device: str, as_json: bool,
+) -> None:  # fmt: skip
+    """Let a model continue a text."""
+    import numpy as np
+
+    from tinyattn.data.text import DataError
+    from tinyattn.models import generate as write
+    from tinyattn.tasks.runs import load_run
+
+    trained = load_run(start, device=open_device(device))
+    ids = trained.vocabulary.encode(prompt, unknown=unknown)
+    if not len(ids):
+        raise DataError("the prompt is empty; give at least one character the model knows")
+    text = trained.vocabulary.decode(ids)
+    if not as_json:
+        click.echo(text, nl=False)
+    rng = np.random.default_rng(seed)
+    for (i,) in write(trained.model, ids[None], count, temperature=temperature, top_k=top_k,
+                      top_p=top_p, rng=rng):  # fmt: skip
+        text += trained.vocabulary.decode([i])
+        if not as_json:
+            click.echo(text[-1], nl=False)
+    if as_json:
+        print_json({"text": text})
+    else:
+        click.echo()

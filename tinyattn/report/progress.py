@@ -1,0 +1,56 @@
+"""Chapter 11, continued: how far is it?
+
+A bar on stderr with the loss, the learning rate, tokens a second and the time left; nothing at all
+where stderr is not a terminal. Next: the command line.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tqdm import tqdm
+
+from tinyattn.tasks.knowledge import RunOptions
+
+
+class Progress:
+    """At most one bar at a time; leaves the last one on the screen."""
+
+    def __init__(self) -> None:
+        self._bar: Any = None
+        self._what = ""
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+    def watch(self, run: RunOptions) -> RunOptions:
+        """`run`, with this bar told of every step."""
+        return replace(run, on_start=self.start, on_step=self.step)
+
+    def say(self, what: str) -> None:
+        """What the next bar counts."""
+        self._what = what
+
+    def start(self, done: int, total: int) -> None:
+        """A new bar, `done` of `total` steps full."""
+        self.__exit__()
+        self._bar = tqdm(total=total, initial=done, desc=self._what or None, disable=None,
+                               dynamic_ncols=True)  # fmt: skip
+
+    def step(self, entry: dict[str, Any]) -> None:
+        """One training step, with what was logged about it."""
+        self._bar.set_postfix_str(
+            f"loss {entry['loss']:.3f} rate {entry['rate']:.2g} "
+            f"{entry['tokens_per_second']:,} tokens/s",
+            refresh=False,
+        )
+        self._bar.update()
+
+    def advance(self, count: int) -> None:
+        """So many more done."""
+        self._bar.update(count)
