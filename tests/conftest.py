@@ -4,9 +4,9 @@ import os
 from typing import Any
 
 import pytest
+import strict
 from hypothesis import settings
 
-import strict
 from tinyattn.backend import Device, get_device, register
 
 settings.register_profile("ci", deadline=None, derandomize=True, max_examples=40)
@@ -24,7 +24,7 @@ def _gpu() -> list[Any]:
     return [pytest.param("cuda", marks=pytest.mark.gpu)]
 
 
-@pytest.fixture(params=["cpu", "strict", *_gpu()])
+@pytest.fixture(scope="session", params=["cpu", "strict", *_gpu()])
 def device(request: pytest.FixtureRequest) -> str:
     """The computer itself; a stand-in that refuses what a GPU would; and a GPU if there is one."""
     return str(request.param)

@@ -133,10 +133,11 @@ def _erf_on_cpu(x: np.ndarray) -> np.ndarray:
         return np.asarray(np.vectorize(math.erf, otypes=[x.dtype])(x))
     x = np.clip(x, -4, 4)
     square = x * x
-    y = np.full_like(x, _ERF[0])
-    for coefficient in _ERF[1:]:  # Horner's rule, in place
-        y *= square
+    y = square * _ERF[0]
+    for coefficient in _ERF[1:-1]:  # Horner's rule, in place
         y += coefficient
+        y *= square
+    y += _ERF[-1]
     y *= x
     np.tanh(y, out=y)
     return y

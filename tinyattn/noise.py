@@ -9,7 +9,6 @@ and after a restart. Next: tensors.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -46,35 +45,37 @@ class Noise:
     def keep(self, xp: Any, shape: tuple[int, ...], rate: float) -> Array:
         """A boolean array of `shape` that is False with probability `rate` (to within 2⁻¹⁶).
 
-        Every row (index along the first axis) is drawn from its own stretch of the counter.
+        An element's bits follow from its index alone, one axis after the other, and not from how
+        long the axes are: a batch that is cut to a shorter text drops what it would drop uncut.
         """
         if not 0 <= rate < 1:
             raise ValueError(f"dropout: rate must be at least 0 and below 1; got {rate}")
         key = _mix(self.seed, self.step, self._site)
         self._site += 1
-        rows, row = (shape[0], math.prod(shape[1:])) if shape else (1, 1)
-        words = -(-row // 2)  # 32-bit words a row, two 16-bit draws in each
-        bits = _hash(xp, key, self.first_row * words % (1 << 32), rows * words)
-        draws = bits.view(xp.uint16).reshape(rows, 2 * words)[:, :row]
-        return draws.reshape(shape) >= xp.uint16(round(rate * 65536))
+        *leading, width = shape if len(shape) > 1 else (*shape, 1)
+        keys = xp.full(1, key >> 32, dtype=xp.uint32)
+        for axis, size in enumerate(leading):
+            first = self.first_row if axis == 0 else 0
+            keys = _hash(xp, keys, xp.arange(first, first + size, dtype=xp.uint32), key).ravel()
+        words = xp.arange(-(-width // 2), dtype=xp.uint32)  # two 16-bit draws in each
+        draws = _hash(xp, keys, words, key).view(xp.uint16)[:, :width]
+        return (draws >= xp.uint16(round(rate * 65536))).reshape(shape)
 
 
-def _hash(xp: Any, key: int, first: int, count: int) -> Array:
-    """32 random bits for each counter first, first+1, ...: a keyed xor-shift-multiply hash.
+def _hash(xp: Any, keys: Array, counters: Array, key: int) -> Array:
+    """32 random bits for each of `keys` and each of `counters`: a keyed xor-shift-multiply hash.
 
     The multipliers and shifts are those of `lowbias32` (skeeto/hash-prospector, 2018), found by
-    search for the least bias. The second half of the key goes in between the two multiplications,
-    so that two keys give unrelated sequences and not one sequence shifted.
+    search for the least bias. The keys go in between the two multiplications, so that two keys
+    give unrelated sequences and not one sequence shifted.
     """
-    out = xp.empty(count, dtype=xp.uint32)
-    for tile in tiles(count, 1, xp):
-        x = xp.arange(tile.start, tile.stop, dtype=xp.uint32)
-        x += np.uint32(first)
-        x ^= np.uint32(key & 0xFFFFFFFF)
-        x ^= x >> np.uint32(16)
-        x *= np.uint32(0x7FEB352D)
-        x ^= np.uint32(key >> 32)
-        x ^= x >> np.uint32(15)
-        x *= np.uint32(0x846CA68B)
-        out[tile] = x ^ (x >> np.uint32(16))
+    x = counters ^ np.uint32(key & 0xFFFFFFFF)
+    x ^= x >> np.uint32(16)
+    x *= np.uint32(0x7FEB352D)
+    out = xp.empty((len(keys), len(x)), dtype=xp.uint32)
+    for tile in tiles(len(keys), max(1, len(x)), xp):
+        bits = keys[tile, None] ^ x
+        bits ^= bits >> np.uint32(15)
+        bits *= np.uint32(0x846CA68B)
+        out[tile] = bits ^ (bits >> np.uint32(16))
     return out

@@ -152,6 +152,7 @@ class Tensor:
     def data(self, values: Any) -> None:
         if self._node is not None:
             raise RuntimeError("data: only a leaf can be assigned; this is the result of an op")
+        values = values._data if isinstance(values, Tensor) else values
         values = _floating(asarray(values, self.dtype, device=self.device), copy=True)
         if values.shape != self.shape:
             raise ValueError(f"data: {self.describe()} cannot take values of shape {values.shape}")
@@ -224,6 +225,16 @@ class Tensor:
     def detach(self) -> Tensor:
         """The same values with no memory of how they were made."""
         return Tensor(self._data)
+
+    def __array__(self, *args: Any, **kwargs: Any) -> np.ndarray:
+        raise TypeError(
+            "NumPy would lose the gradient of a Tensor: use an operation of tinyattn.ops, or "
+            ".numpy() for the values alone"
+        )
+
+    def __reduce__(self) -> Any:
+        """Copies and pickles are leaves with the same values, in memory of their own."""
+        return _leaf, (type(self), self._data, self.requires_grad, self.name, self.grad)
 
     # -- gradients ----------------------------------------------------------------------------
 
@@ -299,6 +310,13 @@ class Tensor:
             "a Tensor cannot be assigned to in place: make a new one with where(), scatter_add() "
             "or concatenate(), or assign a whole array to .data of a leaf"
         )
+
+
+def _leaf(kind: type[Tensor], data: Array, requires: bool, name: str, grad: Any) -> Tensor:
+    """Undo `Tensor.__reduce__`."""
+    leaf = kind(data, name=name)
+    leaf.requires_grad, leaf.grad = requires, None if grad is None else grad.copy()
+    return leaf
 
 
 def _floating(values: Array, *, copy: bool) -> Array:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tinyattn.data import Corruption
 
-MASK = 1
+MASK, SPACE = 1, 40
 
 
 def cut(exercise: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -20,18 +20,20 @@ def cut(exercise: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     size=st.integers(0, 130),
     longest=st.integers(4, 112),
     truncate=st.sampled_from([0.0, 0.5, 1.0]),
+    words=st.integers(0, 3),
     seed=st.integers(0, 2**32),
 )
 def test_an_exercise_holds_the_document_and_nothing_else(
-    size: int, longest: int, truncate: float, seed: int
+    size: int, longest: int, truncate: float, words: int, seed: int
 ) -> None:
     document = np.arange(2, 2 + size)  # all different, so nothing can be swapped unnoticed
-    exercise = Corruption(longest, truncate)(document, MASK, np.random.default_rng(seed))
+    corruption = Corruption(longest, truncate, words=words)
+    exercise = corruption(document, MASK, np.random.default_rng(seed), space=SPACE)
     prefix, span, suffix = cut(exercise)
     text = np.concatenate([prefix, span, suffix])
     np.testing.assert_array_equal(text, document[: len(text)])
     assert min(4, size) <= len(text) <= min(longest, size)
-    assert len(span) >= 1 or size == 0
+    assert len(span) >= 1 or size == 0 or words
 
 
 def test_truncations_are_uniform_over_4_to_112() -> None:
@@ -77,7 +79,28 @@ def test_a_draw_beyond_the_end_takes_the_whole_document() -> None:
     assert abs(np.mean(lengths == 20) - 93 / 109) < 0.04
 
 
-@pytest.mark.parametrize(("longest", "shortest"), [(3, 4), (112, 0)])
-def test_impossible_lengths_are_refused(longest: int, shortest: int) -> None:
-    with pytest.raises(ValueError, match="shortest must be in"):
-        Corruption(longest=longest, shortest=shortest)
+SENTENCE = np.array([9, 9, 9, SPACE, 8, SPACE, 7, 7, SPACE, 6, 6, 6, 6, SPACE, 5])
+
+
+def test_words_are_cut_out_whole_if_so_asked() -> None:
+    """Any one, two or three words in a row, without the spaces around them."""
+    rng, corruption = np.random.default_rng(0), Corruption(longest=15, truncate=0, words=3)
+    cuts = [cut(corruption(SENTENCE, MASK, rng, space=SPACE)) for _ in range(500)]
+    for prefix, span, suffix in cuts:
+        assert len(prefix) == 0 or prefix[-1] == SPACE
+        assert len(suffix) == 0 or suffix[0] == SPACE
+        assert span[0] != SPACE and span[-1] != SPACE
+        np.testing.assert_array_equal(np.concatenate([prefix, span, suffix]), SENTENCE)
+    counts = [1 + np.count_nonzero(span == SPACE) for _, span, _ in cuts]
+    assert set(counts) == {1, 2, 3}
+    assert len({(len(prefix), len(span)) for prefix, span, _ in cuts}) == 5 + 4 + 3
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"longest": 3}, {"shortest": 0}, {"truncate": -0.1}, {"truncate": 1.1}, {"words": -1}],
+    ids=str,
+)
+def test_what_cannot_be_is_refused(wrong: dict) -> None:
+    with pytest.raises(ValueError, match="must be"):
+        Corruption(**wrong)

@@ -72,9 +72,7 @@ def open_stage(
             settings[f"{table}.{name}"] = options[name]
     recipe = load_recipe(options["recipe"] or base, config=options["config"], overrides=settings)
     device = open_device(options["device"])
-    folder = open_run(
-        options["out"], recipe, overwrite=options["overwrite"], resume=options["resume"]
-    )
+    folder = open_run(options["out"], overwrite=options["overwrite"], resume=options["resume"])
     return recipe, RunOptions(
         folder, options["seed"], device, options["workers"], resume=options["resume"]
     )

@@ -85,7 +85,7 @@ def erf(xp: Any, x: Array) -> Any:
     Backward: dx = g·2/√π·exp(-x²)
     Shapes:   y as x
     """
-    return backend.erf(x), (lambda g: g * xp.exp(-x * x) * (2 / math.sqrt(math.pi)),)
+    return backend.erf(x), (lambda g: g * xp.exp(-_square(xp, x)) * (2 / math.sqrt(math.pi)),)
 
 
 @op
@@ -128,40 +128,44 @@ def gelu(xp: Any, x: Array, *, exact: bool = True) -> Any:
     flat_x, flat_y, flat_slope = (a.reshape(-1) for a in (x, y, slope))
     formula = _gelu_exact if exact else _gelu_tanh
     for tile in backend.tiles(x.size, 1, xp):
-        flat_y[tile], flat_slope[tile] = formula(xp, flat_x[tile])
+        formula(xp, flat_x[tile], flat_y[tile], flat_slope[tile])
     return y, (lambda g: g * slope,)
 
 
-def _gelu_exact(xp: Any, x: Array) -> tuple[Array, Array]:
-    """x·Φ(x) and its derivative Φ(x) + x·φ(x)."""
-    share = backend.erf(x * math.sqrt(0.5))  # becomes Φ(x)
+def _square(xp: Any, x: Array, out: Array = None) -> Array:
+    """x², but at most 40²: it goes into an exponential that is 0 from there on, and may overflow."""
+    near = xp.clip(x, -40, 40, out=out)
+    near *= near
+    return near
+
+
+def _gelu_exact(xp: Any, x: Array, y: Array, slope: Array) -> None:
+    """Into y: x·Φ(x). Into slope: its derivative Φ(x) + x·φ(x)."""
+    share = backend.erf(x * math.sqrt(0.5))
     share += 1
-    share *= 0.5
-    slope = x * x
+    share *= 0.5  # Φ(x)
+    _square(xp, x, out=slope)
     slope *= -0.5
     xp.exp(slope, out=slope)
+    slope *= 1 / math.sqrt(2 * math.pi)  # φ(x)
     slope *= x
-    slope *= 1 / math.sqrt(2 * math.pi)
     slope += share
-    share *= x
-    return share, slope
+    xp.multiply(share, x, out=y)
 
 
-def _gelu_tanh(xp: Any, x: Array) -> tuple[Array, Array]:
-    """x·s and its derivative s + 2x·s(1 - s)·u', with s = (1 + tanh u)/2, u = c·x + cubic·x³."""
-    c, cubic = math.sqrt(2 / math.pi), math.sqrt(2 / math.pi) * 0.044715
-    square = x * x
-    share = square * cubic
+def _gelu_tanh(xp: Any, x: Array, y: Array, slope: Array) -> None:
+    """Into y: x·s, s = (1 + tanh u)/2, u = cx + dx³. Into slope: s + 2x·s(1 - s)·(c + 3dx²)."""
+    c, d = math.sqrt(2 / math.pi), math.sqrt(2 / math.pi) * 0.044715
+    _square(xp, x, out=slope)
+    share = slope * d
     share += c
     share *= x
     xp.tanh(share, out=share)
     share += 1
     share *= 0.5  # s
-    square *= 6 * cubic
-    square += 2 * c  # 2u'
-    y = share * x
-    square *= y
-    slope = 1 - share
-    slope *= square
+    xp.multiply(share, x, out=y)
+    slope *= 6 * d
+    slope += 2 * c
+    slope *= y
+    slope *= 1 - share
     slope += share
-    return y, slope

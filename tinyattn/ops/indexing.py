@@ -17,7 +17,7 @@ from tinyattn.op import Index, op
 
 
 def _on_device(xp: Any, x: Array, index: Any) -> tuple[tuple[Any, ...], bool]:
-    """The index with its lists and host arrays copied to x's device; and whether it has arrays.
+    """A copy of the index, its lists and host arrays on x's device; and whether it has arrays.
 
     An index from the host is first tried out there, on an array of x's shape that takes no
     memory: NumPy raises IndexError where a GPU would read out of range without a word.
@@ -29,9 +29,8 @@ def _on_device(xp: Any, x: Array, index: Any) -> tuple[tuple[Any, ...], bool]:
                             for k in host):  # fmt: skip
         np.broadcast_to(np.False_, x.shape)[host]
     device = device_of(x).name
-    moved = tuple(
-        asarray(k.copy(), device=device) if isinstance(k, np.ndarray) else k for k in host
-    )
+    own = [k.copy() if is_array(k) else k for k in host]  # the vjp relies on them
+    moved = tuple(asarray(k, device=device) if isinstance(k, np.ndarray) else k for k in own)
     return moved, any(is_array(k) for k in moved)
 
 

@@ -56,6 +56,7 @@ def cross_entropy(
     xp.exp(p, out=p)
     total = p.sum(axis=1)
     surprise += xp.log(total)
+    surprise = xp.where(counts, surprise, 0)  # it may be ∞ in a row that does not count
     weight = counts / (divisor or xp.maximum(counts.sum(), 1))
     weight = weight.astype(z.dtype)
 

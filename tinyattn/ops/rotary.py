@@ -28,7 +28,7 @@ def rotate(xp: Any, x: Array, *, cos: Array, sin: Array) -> Any:
             f"rotate: x (..., T, D) needs cos and sin of shape (T, D/2), D even; got x {x.shape}, "
             f"cos {cos.shape}, sin {sin.shape}"
         )
-    cos, sin = cos.astype(x.dtype, copy=False), sin.astype(x.dtype, copy=False)
+    cos, sin = cos.astype(x.dtype), sin.astype(x.dtype)  # copies: the vjp relies on them
 
     def turn(a: Array, sin: Array) -> Array:
         even, odd = a[..., 0::2], a[..., 1::2]

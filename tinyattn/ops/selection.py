@@ -24,7 +24,7 @@ def where(xp: Any, condition: Mask, a: Array, b: Array) -> Any:
     """
     if condition.dtype != bool:
         raise TypeError(f"where: condition must be boolean; got {condition.dtype}")
-    return xp.where(condition, a, b), (lambda g: g * condition, lambda g: g * ~condition)
+    return xp.where(condition, a, b), (None, lambda g: g * condition, lambda g: g * ~condition)
 
 
 @op

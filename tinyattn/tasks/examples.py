@@ -74,6 +74,7 @@ class SpanExamples(Examples):
         corruption: Corruption,
         mask: int,
         *,
+        space: int = -1,
         batch: int,
         length: int,
         seed: int,
@@ -82,10 +83,11 @@ class SpanExamples(Examples):
         super().__init__(
             count=len(documents), batch=batch, length=length, seed=seed, shuffle=shuffle
         )
-        self.documents, self.corruption, self.mask = documents, corruption, mask
+        self.documents, self.corruption = documents, corruption
+        self.mask, self.space = mask, space
 
     def example(self, index: int, rng: np.random.Generator) -> Example:
-        text = self.corruption(self.documents[index], self.mask, rng)
+        text = self.corruption(self.documents[index], self.mask, rng, space=self.space)
         return text[:-1], text[1:]
 
 

@@ -24,7 +24,7 @@ from tinyattn.models import GPT
 from tinyattn.noise import Noise
 from tinyattn.tasks.examples import Examples, QuestionExamples, SpanExamples, TextExamples
 from tinyattn.tasks.recipe import Recipe
-from tinyattn.tasks.runs import Trained, describe, load_run
+from tinyattn.tasks.runs import Trained, begin_run, describe, load_run
 from tinyattn.tensor import Tensor, no_grad
 from tinyattn.training.checkpoint import Checkpoint, CheckpointError
 from tinyattn.training.loop import Data, Fit
@@ -100,7 +100,7 @@ def pretrain(text: str, recipe: Recipe, options: RunOptions) -> Trained:
             )
         data = SpanExamples(
             [vocabulary.encode(line) for line in lines], corruption, vocabulary.mask,
-            batch=settings.batch, length=recipe.data.length or context,
+            space=vocabulary.ids.get(" ", -1), batch=settings.batch, length=recipe.data.length or context,
             seed=options.seed, shuffle=settings.shuffle,
         )  # fmt: skip
     about = describe("pretrain", recipe, model, vocabulary, documents)
@@ -137,6 +137,9 @@ def finetune(
         pairs = [(_ascii(q), _ascii(a)) for q, a in pairs]
     if unknown == "drop":
         pairs = [(vocabulary.known(q), vocabulary.known(a)) for q, a in pairs]
+    for question, answer in pairs:
+        if not (question and answer):
+            raise DataError(f"nothing is left of a pair to learn from: {question!r}, {answer!r}")
     longest = max(pairs, key=lambda pair: len(pair[0]) + len(pair[1]))
     if sum(map(len, longest)) + 1 > context:
         raise DataError(f"the pair {longest} does not fit the model's context of {context} symbols")
@@ -160,8 +163,10 @@ def _fit(
     resume: Checkpoint | None = None
     if options.resume:
         trained = load_run(options.folder)
-        if (trained.about["stage"], trained.about["model"]) != (about["stage"], about["model"]):
-            raise CheckpointError(f"{options.folder}: holds another stage or another model")
+        now = {**about, "seed": options.seed}
+        other = [k for k in ("stage", "model", "vocabulary", "seed") if now[k] != trained.about[k]]
+        if other:
+            raise CheckpointError(f"{options.folder}: holds a run with another {other[0]}")
         resume = trained.checkpoint
     model.to(options.device)
     total = settings.total_steps(data.batches_per_epoch)
@@ -172,6 +177,7 @@ def _fit(
         corpus_tokens=about["documents"] * model.config.context,
         validate=validate, validate_every=max(1, total // 10), on_step=options.on_step,
     )  # fmt: skip
+    begin_run(options.folder, about["recipe"], resume=options.resume)
     fit.run(model, language_model_loss(model), data, resume)
     return load_run(options.folder, device=options.device)
 

@@ -17,7 +17,7 @@ from tinyattn.data.world import make_world
 from tinyattn.tasks.evaluation import Score, answer, most_common, save_predictions, score
 from tinyattn.tasks.knowledge import RunOptions, finetune, pretrain
 from tinyattn.tasks.recipe import Recipe
-from tinyattn.tasks.runs import Trained, open_run
+from tinyattn.tasks.runs import PREDICTIONS, Trained, open_run
 
 Row = tuple[str, Score]
 
@@ -34,32 +34,31 @@ def quickstart(
     The folder holds the world's files and three runs: pretrain, finetune and scratch.
     """
     began = time.perf_counter()
+    at = {
+        name: replace(options, folder=open_run(options.folder / name, overwrite=overwrite,
+                                               resume=False))
+        for name in ("scratch", "pretrain", "finetune")
+    }  # fmt: skip
     world = make_world(seed=options.seed)
     world.save(options.folder / "world")
     questions = [question for question, _ in world.dev]
     places = [place for _, place in world.dev]
 
-    def stage(name: str) -> RunOptions:
-        folder = open_run(options.folder / name, recipe, overwrite=overwrite, resume=False)
-        return replace(options, folder=folder)
-
     def judge(trained: Trained, folder: Path) -> Score:
         predictions = answer(trained, questions)
-        save_predictions(folder / "predictions.tsv", predictions)
+        save_predictions(folder / PREDICTIONS, predictions)
         return score(predictions, places)
 
     guess = most_common([place for _, place in world.train])
     rows = [("most common place", score([guess] * len(places), places))]
     say("finetuning a new model, without pretraining")
-    at = stage("scratch")
-    rows.append(("without pretraining", judge(finetune(world.train, recipe, at, text=world.corpus),
-                                              at.folder)))  # fmt: skip
+    scratch = finetune(world.train, recipe, at["scratch"], text=world.corpus)
+    rows.append(("without pretraining", judge(scratch, at["scratch"].folder)))
     say("pretraining on the corpus")
-    pretrained = pretrain(world.corpus, recipe, stage("pretrain"))
+    pretrained = pretrain(world.corpus, recipe, at["pretrain"])
     say("finetuning the pretrained model")
-    at = stage("finetune")
-    rows.append(("pretrained", judge(finetune(world.train, recipe, at, start=pretrained),
-                                     at.folder)))  # fmt: skip
+    finetuned = finetune(world.train, recipe, at["finetune"], start=pretrained)
+    rows.append(("pretrained", judge(finetuned, at["finetune"].folder)))
     return rows, time.perf_counter() - began
 
 

@@ -24,9 +24,10 @@ class DataSettings:
     """How text becomes examples."""
 
     objective: str = "span"  # span corruption, or "next": plain next-symbol prediction
-    longest: int = 112  # see tinyattn.data.Corruption for these three
+    longest: int = 112  # see tinyattn.data.Corruption for these four
     truncate: float = 1.0
     shortest: int = 4
+    words: int = 0
     length: int = 0  # positions of an example in the count of tokens; 0: the context
     blank_lines: bool = False  # whether an empty line is a document
     ascii_questions: bool = False  # whether finetuning drops what is not ASCII
@@ -40,7 +41,7 @@ class DataSettings:
         self.corruption()
 
     def corruption(self) -> Corruption:
-        return Corruption(self.longest, self.truncate, self.shortest)
+        return Corruption(self.longest, self.truncate, self.shortest, self.words)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from tinyattn.data.text import DataError
 from tinyattn.data.vocabulary import Vocabulary
 from tinyattn.models import GPT, GPTConfig
 from tinyattn.tasks.recipe import Recipe, recipe_from, to_toml
@@ -19,7 +22,7 @@ from tinyattn.training.checkpoint import Checkpoint, CheckpointError
 from tinyattn.training.loop import CHECKPOINT, METRICS
 from tinyattn.training.settings import SettingError, build
 
-CONFIG = "config.toml"
+CONFIG, PREDICTIONS, CURVES = "config.toml", "predictions.tsv", "curves.png"
 
 
 @dataclass
@@ -54,25 +57,31 @@ def load_run(path: str | Path, *, device: str = "cpu") -> Trained:
     path = Path(path)
     file = path / CHECKPOINT if path.is_dir() else path
     saved = checkpoint.load(file)
+    needed = {"stage", "model", "vocabulary", "recipe", "documents", "seed", "step", "steps"}
+    if missing := needed - saved.about.keys():
+        raise CheckpointError(f"{file}: its header lacks {', '.join(sorted(missing))}")
     try:
         config = build(GPTConfig, dict(saved.about["model"]), "model")
         vocabulary = Vocabulary(saved.about["vocabulary"])
-        recipe = recipe_from(saved.about["recipe"], "recipe")
+        recipe = recipe_from(dict(saved.about["recipe"]), "recipe")
         model = GPT(config)
         model.load_state(saved.group("model"))
-    except (KeyError, TypeError, ValueError, SettingError) as error:
+    except (TypeError, ValueError, SettingError, DataError) as error:
         raise CheckpointError(f"{file}: does not fit this program: {error}") from error
     if len(vocabulary) != config.vocabulary:
         raise CheckpointError(f"{file}: {len(vocabulary)} characters for {config.vocabulary} ids")
+    for name, values in model.state().items():
+        if not np.isfinite(values).all():
+            raise CheckpointError(f"{file}: {name} is not finite (NaN): it was not trained well")
     model.to(device)
     return Trained(model, vocabulary, recipe, saved.about, saved)
 
 
-def open_run(folder: str | Path, recipe: Recipe, *, overwrite: bool, resume: bool) -> Path:
-    """Make a run folder and write its config.
+def open_run(folder: str | Path, *, overwrite: bool, resume: bool) -> Path:
+    """Make a run folder. What it holds stays until training begins: the data may be bad yet.
 
     Raises: SettingError if a run is there already and neither overwrite nor resume is asked for;
-        CheckpointError if the folder cannot be written.
+        CheckpointError if the folder cannot be made.
     """
     folder = Path(folder)
     if (folder / CHECKPOINT).exists() and not (overwrite or resume):
@@ -84,10 +93,19 @@ def open_run(folder: str | Path, recipe: Recipe, *, overwrite: bool, resume: boo
         raise SettingError(f"{folder} holds no checkpoint to resume")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / CONFIG).write_text(to_toml(recipe.tables()), encoding="utf-8")
-        if overwrite and not resume:
-            for name in (CHECKPOINT, METRICS):
-                (folder / name).unlink(missing_ok=True)
+    except OSError as error:
+        raise CheckpointError(f"{folder}: cannot be made: {error.strerror or error}") from error
+    return folder
+
+
+def begin_run(folder: Path, tables: dict[str, dict[str, Any]], *, resume: bool) -> None:
+    """Write the config of the run that begins now; unless it goes on, clear an earlier one away.
+
+    Raises: CheckpointError if the folder cannot be written.
+    """
+    try:
+        (folder / CONFIG).write_text(to_toml(tables), encoding="utf-8")
+        for name in () if resume else (CHECKPOINT, METRICS, PREDICTIONS, CURVES):
+            (folder / name).unlink(missing_ok=True)
     except OSError as error:
         raise CheckpointError(f"{folder}: cannot be written: {error.strerror or error}") from error
-    return folder

@@ -74,20 +74,22 @@ def load(path: str | Path) -> Checkpoint:
     try:
         with safe_open(path, framework="numpy") as file:
             header = file.metadata() or {}
-            arrays = {name: file.get_tensor(name) for name in file.keys()}
+            ours = header.get("format") == FORMAT
+            arrays = {name: file.get_tensor(name) for name in file.keys()} if ours else {}
     except FileNotFoundError as error:
         raise CheckpointError(f"{path}: no such file") from error
-    except (OSError, SafetensorError, ValueError) as error:
+    except (OSError, SafetensorError, ValueError, TypeError, AttributeError) as error:
+        # The last two are NumPy's for a type that it does not have, such as bfloat16.
         raise CheckpointError(
             f"{path}: not a checkpoint, or damaged: {str(error).splitlines()[0]}"
         ) from error
-    if header.get("format") != FORMAT:
+    if not ours:
         raise CheckpointError(
             f"{path}: a safetensors file, but not a checkpoint of tinyattn ({FORMAT})"
         )
     try:
-        about = json.loads(header["about"])
-    except (KeyError, ValueError) as error:
+        about = dict(json.loads(header["about"]))
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path}: its header is damaged: {error}") from error
     return Checkpoint(arrays, about)
 

@@ -1,0 +1,79 @@
+"""Dropout's bits: rare enough, unrelated enough, and the same however the work is split."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from numpy.testing import assert_array_equal
+
+from tinyattn import Tensor, ops
+from tinyattn.backend import asnumpy, get_device
+from tinyattn.noise import Noise
+
+seeds = st.integers(0, 2**63)
+rates = st.floats(0.01, 0.99)
+shapes = hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=5)
+N = 100_000
+
+
+def close(share: float, expected: float, n: int = N) -> bool:
+    """Within five standard deviations, plus the 2⁻¹⁶ by which a rate is rounded."""
+    return abs(share - expected) < 5 * (expected * (1 - expected) / n) ** 0.5 + 2**-16
+
+
+@given(seeds, rates)
+def test_the_keep_rate_is_what_was_asked(seed: int, rate: float) -> None:
+    assert close(Noise(seed).keep(np, (N,), rate).mean(), 1 - rate)
+
+
+@given(seeds, st.integers(0, 10**6))
+def test_seeds_steps_sites_rows_and_neighbours_are_unrelated(seed: int, step: int) -> None:
+    """Two fair coins agree half of the time."""
+    noise, shape = Noise(seed, step), (N // 100, 100)
+    mask = noise.keep(np, shape, 0.5)
+    others = [
+        noise.keep(np, shape, 0.5),  # the next site
+        Noise(seed, step + 1).keep(np, shape, 0.5),
+        Noise(seed + 1, step).keep(np, shape, 0.5),
+        Noise(seed, step, first_row=N // 100).keep(np, shape, 0.5),
+        *(np.roll(mask, 1, axis) for axis in (0, 1)),
+    ]
+    for other in others:
+        assert close((mask == other).mean(), 0.5)
+
+
+@given(shapes, seeds, rates)
+def test_every_device_draws_the_same(
+    device: str, shape: tuple[int, ...], seed: int, rate: float
+) -> None:
+    there = asnumpy(Noise(seed).keep(get_device(device).xp, shape, rate))
+    assert_array_equal(there, Noise(seed).keep(np, shape, rate))
+
+
+@given(st.lists(st.integers(1, 3), min_size=1, max_size=4), st.integers(1, 7), seeds)
+def test_a_split_batch_drops_what_the_whole_would(parts: list[int], width: int, seed: int) -> None:
+    """At every site, also where a row has an odd number of elements."""
+    whole, first = Noise(seed, 3), 0
+    sites = [whole.keep(np, (sum(parts), *tail), 0.3) for tail in [(width,), (2, width), ()]]
+    for rows in parts:
+        part = Noise(seed, 3, first_row=first)
+        for site, tail in zip(sites, [(width,), (2, width), ()], strict=True):
+            assert_array_equal(part.keep(np, (rows, *tail), 0.3), site[first : first + rows])
+        first += rows
+
+
+@given(seeds, rates)
+def test_dropout_keeps_the_expectation_and_its_gradient_the_mask(seed: int, rate: float) -> None:
+    x = Tensor(np.ones(N), requires_grad=True)
+    y = ops.dropout(x, rate=rate, noise=Noise(seed))
+    y.backward(np.ones(N))
+    kept = y.numpy() != 0
+    assert close(y.numpy().mean() * (1 - rate), 1 - rate)
+    assert_array_equal(y.numpy(), kept / (1 - rate))
+    assert_array_equal(x.grad, y.numpy())
+
+
+@pytest.mark.parametrize(("rate", "noise"), [(0.0, Noise(1)), (0.9, None)])
+def test_without_rate_or_noise_nothing_is_dropped(rate: float, noise: Noise | None) -> None:
+    assert_array_equal(ops.dropout([1.0, 2.0], rate=rate, noise=noise).numpy(), [1, 2])

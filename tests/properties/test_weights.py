@@ -1,0 +1,158 @@
+"""What makes softmax and attention what they are, whatever the numbers."""
+
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from numpy.testing import assert_allclose, assert_array_equal
+
+from tinyattn import Tensor, ops
+from tinyattn.attention import causal
+
+Draw = tuple[np.ndarray, np.ndarray]
+CLOSE = {"rtol": 1e-10, "atol": 1e-12}
+
+
+@st.composite
+def scores_and_masks(draw: st.DrawFn) -> Draw:
+    """Scores between -10⁴ and 10⁴, and which of them take part; some rows may have none."""
+    shape = draw(hnp.array_shapes(min_dims=1, max_dims=3, max_side=4))
+    scores = draw(hnp.arrays(float, shape, elements=st.floats(-1e4, 1e4)))
+    return scores, draw(hnp.arrays(bool, shape))
+
+
+@given(scores_and_masks())
+def test_softmax_rows_are_weights(case: Draw) -> None:
+    x, allowed = case
+    p, masked = ops.softmax(x).numpy(), ops.softmax(x, allowed).numpy()
+    assert (p >= 0).all()
+    assert_allclose(p.sum(axis=-1), 1, **CLOSE)
+    assert_allclose(masked.sum(axis=-1), allowed.any(axis=-1), **CLOSE)
+    assert not masked[~allowed].any()
+
+
+@given(scores_and_masks(), st.floats(-100, 100))
+def test_softmax_sees_differences_only(case: Draw, shift: float) -> None:
+    """So the gradients of a row sum to 0: moving all of it changes nothing."""
+    x, allowed = case
+    moved, p = (ops.softmax(a, allowed).numpy() for a in (x + shift, x))
+    assert_allclose(moved, p, rtol=1e-9, atol=1e-12)
+    leaf = Tensor(x, requires_grad=True)
+    ops.softmax(leaf, allowed).backward(np.random.default_rng(0).standard_normal(x.shape))
+    assert_allclose(leaf.grad.sum(axis=-1), 0, atol=1e-12)
+
+
+@given(scores_and_masks(), st.randoms(use_true_random=False))
+def test_softmax_follows_a_permutation(case: Draw, random: Any) -> None:
+    x, allowed = case
+    order = random.sample(range(x.shape[-1]), x.shape[-1])
+    moved = ops.softmax(x[..., order], allowed[..., order]).numpy()
+    assert_allclose(moved, ops.softmax(x, allowed).numpy()[..., order], **CLOSE)
+
+
+@given(scores_and_masks())
+def test_log_softmax_is_the_logarithm_and_logsumexp_the_rest(case: Draw) -> None:
+    x = case[0] / 100  # where the softmax itself does not round to 0
+    y = ops.log_softmax(x).numpy()
+    assert_allclose(y, np.log(ops.softmax(x).numpy()), **CLOSE)
+    assert_allclose(x - y, np.broadcast_to(ops.logsumexp(x, -1, True).numpy(), x.shape), **CLOSE)
+
+
+# Attention ---------------------------------------------------------------------------------
+
+
+class Heads:
+    """Random queries (..., T, D), keys (..., S, D), values (..., S, E) and who may see whom."""
+
+    def __init__(self, lead: tuple[int, ...], T: int, S: int, seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        self.q, self.k = rng.standard_normal((*lead, T, 3)), rng.standard_normal((*lead, S, 3))
+        self.v = rng.standard_normal((*lead, S, 2))
+        self.allowed = rng.random((*lead, T, S)) < 0.6
+        self.u = rng.standard_normal((*lead, T, 2))
+
+    def run(self, **changes: Any) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Value, and gradients of q, k and v."""
+        arrays = [changes.get(name, getattr(self, name)) for name in "qkv"]
+        leaves = [Tensor(a, requires_grad=True) for a in arrays]
+        y = ops.attention(*leaves, changes.get("allowed", self.allowed))
+        y.backward(changes.get("u", self.u))
+        return y.numpy(), [leaf.grad for leaf in leaves]
+
+
+leads = st.sampled_from([(), (2,), (2, 3)])
+heads = st.builds(Heads, leads, st.integers(1, 4), st.integers(1, 5), st.integers(0, 1000))
+
+
+@given(heads)
+def test_a_query_that_may_see_nothing_gets_zeros_and_moves_nothing(case: Heads) -> None:
+    lonely = case.allowed.copy()
+    lonely[..., 0, :] = False
+    y, (dq, dk, dv) = case.run(allowed=lonely)
+    assert not y[..., 0, :].any()
+    assert not dq[..., 0, :].any()
+    others = case.u.copy()
+    others[..., 0, :] = 0  # whatever is asked of that query, keys and values do not hear it
+    _, (_, dk_others, dv_others) = case.run(allowed=lonely, u=others)
+    assert_allclose(dk, dk_others, **CLOSE)
+    assert_allclose(dv, dv_others, **CLOSE)
+
+
+@given(heads, st.randoms(use_true_random=False))
+def test_keys_have_no_order(case: Heads, random: Any) -> None:
+    S = case.k.shape[-2]
+    order = random.sample(range(S), S)
+    y, (dq, dk, dv) = case.run()
+    moved = {"k": case.k[..., order, :], "v": case.v[..., order, :]}
+    y_moved, (dq_moved, dk_moved, dv_moved) = case.run(**moved, allowed=case.allowed[..., order])
+    assert_allclose(y_moved, y, **CLOSE)
+    assert_allclose(dq_moved, dq, **CLOSE)
+    assert_allclose(dk_moved, dk[..., order, :], **CLOSE)
+    assert_allclose(dv_moved, dv[..., order, :], **CLOSE)
+
+
+@given(heads)
+def test_a_query_of_zeros_takes_the_mean_of_what_it_sees(case: Heads) -> None:
+    y, _ = case.run(q=np.zeros_like(case.q))
+    seen = case.allowed[..., None]
+    count = np.maximum(seen.sum(axis=-2), 1)
+    assert_allclose(y, (case.v[..., None, :, :] * seen).sum(axis=-2) / count, **CLOSE)
+
+
+@given(heads)
+def test_a_hidden_key_might_as_well_not_be_there(case: Heads) -> None:
+    hidden = case.allowed.copy()
+    hidden[..., -1] = False
+    longer = {name: np.concatenate([getattr(case, name), getattr(case, name)[..., :1, :]], axis=-2)
+              for name in "kv"}  # fmt: skip
+    never = np.zeros((*case.allowed.shape[:-1], 1), bool)
+    y, _ = case.run(**longer, allowed=np.concatenate([case.allowed, never], axis=-1))
+    assert_allclose(y, case.run()[0], **CLOSE)
+
+
+@given(heads)
+def test_an_answer_lies_between_the_values(case: Heads) -> None:
+    y, _ = case.run(allowed=None)
+    low, high = (f(case.v, axis=-2, keepdims=True) for f in (np.min, np.max))
+    assert ((low - 1e-12 <= y) & (y <= high + 1e-12)).all()
+
+
+@given(heads, st.integers(0, 4))
+def test_the_future_has_no_influence(case: Heads, start: int) -> None:
+    """By value: a change of what is to come. By gradient: what the past asks of it."""
+    T = S = case.k.shape[-2]
+    start = start % T
+    q = np.resize(case.q, case.k.shape)
+    u = np.resize(case.u, case.v.shape)
+    now = {"q": q, "allowed": causal(T, S), "u": u}
+    later_k, later_v = case.k.copy(), case.v.copy()
+    later_k[..., start:, :] *= -3
+    later_v[..., start:, :] += 100
+    before, after = case.run(**now)[0], case.run(**now, k=later_k, v=later_v)[0]
+    assert_array_equal(after[..., :start, :], before[..., :start, :])
+    assert not np.allclose(after[..., start:, :], before[..., start:, :])
+    u[..., start:, :] = 0  # ask only queries of the past
+    for gradient in case.run(**now)[1]:
+        assert not gradient[..., start:, :].any()

@@ -1,0 +1,51 @@
+"""A made-up world of twelve people, and a model that learnt about it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tinyattn.data import World, make_world
+from tinyattn.tasks.knowledge import RunOptions, finetune, pretrain
+from tinyattn.tasks.recipe import Recipe, load_recipe
+from tinyattn.tasks.runs import Trained
+
+SMALL: dict[str, Any] = {
+    "model.layers": 1, "model.heads": 2, "model.width": 16, "model.context": 80,
+    "model.dropout": 0.1, "data.longest": 72,
+    "pretrain.steps": 4, "finetune.steps": 4, "scratch.steps": 4,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def small() -> Callable[..., Recipe]:
+    """A recipe of a second, with other settings by name; double underscores stand for dots."""
+
+    def recipe(**more: Any) -> Recipe:
+        overrides = {key.replace("__", "."): value for key, value in more.items()}
+        return load_recipe("world", overrides=SMALL | overrides)
+
+    return recipe
+
+
+@pytest.fixture(scope="session")
+def people() -> World:
+    return make_world(people=12, places=3, sentences=2, dev=4, test=2)
+
+
+@pytest.fixture(scope="session")
+def pretrained(
+    people: World, small: Callable[..., Recipe], tmp_path_factory: pytest.TempPathFactory
+) -> Trained:
+    return pretrain(people.corpus, small(), RunOptions(tmp_path_factory.mktemp("pretrained")))
+
+
+@pytest.fixture(scope="session")
+def answering(
+    people: World, small: Callable[..., Recipe], tmp_path_factory: pytest.TempPathFactory
+) -> Trained:
+    """A model that has learnt to answer with a place and MASK, if not always with the right one."""
+    folder: Path = tmp_path_factory.mktemp("answering")
+    recipe = small(scratch__steps=120, scratch__rate=0.02, model__dropout=0.0)
+    return finetune(people.train, recipe, RunOptions(folder), text=people.corpus)

@@ -1,0 +1,199 @@
+"""The task itself: what it refuses, what it leaves alone, and that its seed decides everything."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tinyattn.data import DataError, World
+from tinyattn.tasks import knowledge
+from tinyattn.tasks.knowledge import RunOptions, finetune, pretrain
+from tinyattn.tasks.recipe import Recipe
+from tinyattn.tasks.runs import CONFIG, PREDICTIONS, Trained, load_run, open_run
+from tinyattn.training import checkpoint
+from tinyattn.training.checkpoint import CheckpointError
+from tinyattn.training.loop import CHECKPOINT, METRICS, read_metrics
+
+Small = Callable[..., Recipe]
+
+
+def parameters(trained: Trained) -> np.ndarray:
+    return np.concatenate([value.ravel() for value in trained.model.state().values()])
+
+
+def test_the_seed_decides_the_result(people: World, small: Small, tmp_path: Path) -> None:
+    a, b, other = (
+        parameters(pretrain(people.corpus, small(), RunOptions(tmp_path, seed=seed)))
+        for seed in (1, 1, 2)
+    )
+    np.testing.assert_array_equal(a, b)
+    assert (a != other).any()
+
+
+def test_workers_change_no_more_than_rounding(people: World, small: Small, tmp_path: Path) -> None:
+    """With dropout, on texts of many lengths: another computer may have other cores."""
+    recipe = small(pretrain__optimizer="adamw", pretrain__rate=1e-3)
+    a, b = (
+        parameters(pretrain(people.corpus, recipe, RunOptions(tmp_path, workers=workers)))
+        for workers in (1, 3)
+    )
+    np.testing.assert_allclose(a, b, atol=2e-5)
+
+
+def test_finetuning_starts_from_what_pretraining_left(
+    people: World, pretrained: Trained, small: Small, tmp_path: Path
+) -> None:
+    still = small(finetune__rate=0.0, finetune__weight_decay=0.0)
+    finetuned = finetune(people.train, still, RunOptions(tmp_path), start=pretrained)
+    np.testing.assert_array_equal(parameters(finetuned), parameters(load_run(tmp_path)))
+    np.testing.assert_array_equal(parameters(finetuned), parameters(pretrained))
+    assert finetuned.about["documents"] == pretrained.about["documents"]
+
+
+def test_plain_prediction_reports_a_validation_loss(
+    people: World, small: Small, tmp_path: Path
+) -> None:
+    recipe = small(data__objective="next", model__context=32)
+    pretrain(people.corpus, recipe, RunOptions(tmp_path))
+    entries = read_metrics(tmp_path / METRICS)
+    vocabulary = len(set(people.corpus)) + 2
+    assert [e["validation"] for e in entries] == pytest.approx([np.log(vocabulary)] * 4, rel=0.2)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"data__objective": "next", "model__context": 2000}, "needs more than one context of 2000"),
+        ({"data__objective": "next", "data__validation": 0.0, "model__context": 2000},
+         "0 of them for validation; each part needs more than one context"),
+        ({"data__longest": 100}, "data.longest 100 needs a model.context of at least 101; got 80"),
+    ],
+)  # fmt: skip
+def test_a_corpus_that_does_not_fit_the_model_is_refused(
+    people: World, small: Small, tmp_path: Path, more: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(DataError, match=message):
+        pretrain(people.corpus, small(**more), RunOptions(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("pair", "unknown", "message"),
+    [
+        (("Where was Ada born?" * 5, "Zarg"), "error", "does not fit the model's context of 80"),
+        (("Where was ßen born?", "Zarg"), "error", r"'ß' .* at position 11"),
+        (("ßß", "Zarg"), "drop", "nothing is left of a pair"),
+        (("Where was Ada born?", "ßß"), "drop", "nothing is left of a pair"),
+    ],
+)
+def test_a_pair_that_cannot_be_learnt_is_named(
+    people: World, pretrained: Trained, small: Small, tmp_path: Path,
+    pair: tuple[str, str], unknown: str, message: str,
+) -> None:  # fmt: skip
+    with pytest.raises(DataError, match=message):
+        finetune([*people.train, pair], small(), RunOptions(tmp_path), start=pretrained,
+                 unknown=unknown)  # fmt: skip
+
+
+def test_a_run_is_not_replaced_unless_asked_and_not_before_its_data_is_good(
+    people: World, small: Small, tmp_path: Path
+) -> None:
+    run = RunOptions(tmp_path / "run")
+    open_run(run.folder, overwrite=False, resume=False)
+    pretrain(people.corpus, small(), run)
+    (run.folder / PREDICTIONS).write_text("Lozumb\n")
+
+    def contents() -> dict[str, bytes]:
+        return {path.name: path.read_bytes() for path in run.folder.iterdir()}
+
+    before = contents()
+    with pytest.raises(knowledge.SettingError, match="use --resume .*, --overwrite"):
+        open_run(run.folder, overwrite=False, resume=False)
+    open_run(run.folder, overwrite=True, resume=False)
+    with pytest.raises(DataError):
+        pretrain(people.corpus, small(data__longest=100), run)
+    assert contents() == before
+    pretrain(people.corpus, small(pretrain__steps=2), run)
+    assert contents().keys() == {CONFIG, METRICS, CHECKPOINT}  # what the old model said is gone
+    assert load_run(run.folder).about["step"] == 2
+
+
+def test_only_the_run_itself_can_be_resumed(
+    people: World, pretrained: Trained, small: Small, tmp_path: Path
+) -> None:
+    run = RunOptions(tmp_path)
+    pretrain(people.corpus, small(pretrain__steps=2), run)
+    before = (tmp_path / CHECKPOINT).read_bytes()
+    again = replace(run, resume=True)
+    with pytest.raises(CheckpointError, match="a run with another stage"):
+        finetune(people.train, small(), again, start=pretrained)
+    with pytest.raises(CheckpointError, match="a run with another model"):
+        pretrain(people.corpus, small(model__layers=2), again)
+    with pytest.raises(CheckpointError, match="a run with another vocabulary"):
+        pretrain(people.corpus.replace("z", "Q"), small(), again)
+    with pytest.raises(CheckpointError, match="a run with another seed"):
+        pretrain(people.corpus, small(), replace(again, seed=1))
+    assert (tmp_path / CHECKPOINT).read_bytes() == before
+    assert pretrain(people.corpus, small(), again).about["step"] == 4
+
+
+def change(saved: checkpoint.Checkpoint, how: str) -> None:
+    """Damage a checkpoint in a way that only its reader can notice."""
+    about, head = saved.about, saved.arrays["model.head.weight"]
+    match how:
+        case "another shape":
+            saved.arrays["model.head.weight"] = head[:, :-1]
+        case "another precision":
+            saved.arrays["model.head.weight"] = head.astype(np.float64)
+        case "a parameter missing":
+            del saved.arrays["model.head.weight"]
+        case "one too many":
+            saved.arrays["model.tail.weight"] = head
+        case "not finite":
+            saved.arrays["model.head.weight"] = np.where(head == head.max(), np.nan, head)
+        case "a vocabulary too short":
+            about["vocabulary"] = about["vocabulary"][:-1]
+        case "no vocabulary":
+            about["vocabulary"] = 5
+        case "foreign characters":
+            about["vocabulary"] = "ab" + about["vocabulary"][2:]
+        case "an unknown setting":
+            about["model"]["depth"] = 3
+        case "a recipe that is none":
+            about["recipe"] = [1]
+        case "no stage":
+            del about["stage"]
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("another shape", r"head\.weight should have shape \(16, \d+\), has"),
+        ("another precision", r"head\.weight should be float32, is float64"),
+        ("a parameter missing", r"head\.weight is missing"),
+        ("one too many", r"tail\.weight is not a parameter here"),
+        ("not finite", r"head\.weight is not finite \(NaN\)"),
+        ("a vocabulary too short", r"\d+ characters for \d+ ids"),
+        ("no vocabulary", "does not fit"),
+        ("foreign characters", "the first two characters must be PAD and MASK"),
+        ("an unknown setting", "no setting 'depth'"),
+        ("a recipe that is none", "does not fit"),
+        ("no stage", "its header lacks stage"),
+    ],
+)
+def test_a_checkpoint_that_does_not_fit_is_refused(
+    pretrained: Trained, tmp_path: Path, how: str, message: str
+) -> None:
+    saved = load_run_again(pretrained, tmp_path)
+    change(saved, how)
+    checkpoint.save(tmp_path / CHECKPOINT, saved.arrays, saved.about)
+    with pytest.raises(CheckpointError, match=rf"{CHECKPOINT}: .*{message}"):
+        load_run(tmp_path)
+
+
+def load_run_again(trained: Trained, folder: Path) -> checkpoint.Checkpoint:
+    """A copy that a test may change."""
+    checkpoint.save(folder / CHECKPOINT, trained.checkpoint.arrays, trained.about)
+    return checkpoint.load(folder / CHECKPOINT)

@@ -1,0 +1,65 @@
+"""Recipes: nothing that is misspelt gets through, and what is written reads back the same."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tinyattn.data import DataError
+from tinyattn.tasks.recipe import load_recipe, recipe_from, recipe_names, to_toml
+from tinyattn.training.settings import SettingError
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_every_recipe_reads_back_equal(name: str, tmp_path: Path) -> None:
+    recipe = load_recipe(name)
+    text = to_toml(recipe.tables())
+    assert recipe_from(tomllib.loads(text), "here") == recipe
+    (tmp_path / "config.toml").write_text(text)
+    for other in recipe_names():  # a whole config leaves nothing of what it is laid over
+        assert load_recipe(other, config=tmp_path / "config.toml") == recipe
+
+
+def test_settings_come_before_the_file_and_that_before_the_recipe(tmp_path: Path) -> None:
+    config = tmp_path / "mine.toml"
+    config.write_bytes(b"\xef\xbb\xbf[pretrain]\r\nepochs = 7\r\nrate = 1\r\n")
+    recipe = load_recipe("world", config=config, overrides={"pretrain.epochs": 9})
+    assert (recipe.pretrain.epochs, recipe.pretrain.rate) == (9, 1.0)
+    assert recipe.model == load_recipe("world").model
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "message"),
+    [
+        ("[pretrain]\nepoch = 3", SettingError, r"\[pretrain\]: no setting 'epoch'; did you mean"),
+        ("[pretain]\nepochs = 3", SettingError, r"no table 'pretain'; there are model, data"),
+        ("epochs = 3", SettingError, r"no table 'epochs'"),
+        ("[model]\nlayers = 'two'", SettingError, r"layers must be int; got str 'two'"),
+        ("[model]\nheads = 7", SettingError, r"heads must divide width"),
+        ("[model]\npositions = 'sinus'", SettingError, r"positions must be one of"),
+        ("[data]\nobjective = 'words'", SettingError, r"objective must be 'span' or 'next'"),
+        ("[data]\nlongest = 1", SettingError, r"shortest must be in 1..longest"),
+        ("[data]\nvalidation = 1.0", SettingError, r"validation must be at least 0 and below 1"),
+        ("[pretrain", DataError, r"mine\.toml: not TOML"),
+        ("", DataError, r"mine\.toml: the file is empty"),
+    ],
+)  # fmt: skip
+def test_a_wrong_config_is_refused(tmp_path: Path, text: str, kind: type, message: str) -> None:
+    config = tmp_path / "mine.toml"
+    config.write_text(text)
+    with pytest.raises(kind, match=message):
+        load_recipe("world", config=config)
+
+
+def test_unknown_recipes_and_single_settings_are_refused() -> None:
+    with pytest.raises(SettingError, match="recipe must be one of .*a5.*; got 'a4'"):
+        load_recipe("a4")
+    with pytest.raises(SettingError, match=r"no setting 'rat'; did you mean 'rate'"):
+        load_recipe("a5", overrides={"pretrain.rat": 1.0})
+    with pytest.raises(SettingError, match="no table 'train'"):
+        load_recipe("a5", overrides={"train.rate": 1.0})
+
+
+def test_without_a_table_of_its_own_scratch_is_finetune() -> None:
+    recipe = recipe_from({"finetune": {"epochs": 77}}, "here")
+    assert recipe.scratch == recipe.finetune

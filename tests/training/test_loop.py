@@ -1,0 +1,152 @@
+"""The loop: a run that was stopped anywhere, and resumed, ends with the same bits."""
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tinyattn.data import Corruption
+from tinyattn.models import GPT, GPTConfig
+from tinyattn.tasks.examples import SpanExamples
+from tinyattn.tasks.knowledge import language_model_loss
+from tinyattn.training import checkpoint, loop
+from tinyattn.training.checkpoint import Checkpoint, CheckpointError
+from tinyattn.training.loop import CHECKPOINT, METRICS, Fit, Interrupted, TrainingFailed
+from tinyattn.training.settings import TrainSettings
+
+MODEL = GPTConfig(vocabulary=9, context=16, layers=1, heads=2, width=8, dropout=0.1)
+SETTINGS = TrainSettings(epochs=3, batch=4, optimizer="adamw", rate=0.01, warmup=2)
+PER_EPOCH = 4
+
+
+def fit(folder: Path, settings: TrainSettings = SETTINGS, *, resume: bool = False,
+        on_step: Callable[[dict[str, Any]], None] = lambda entry: None) -> Checkpoint:  # fmt: skip
+    """Train a tiny model on fifteen short documents, in four batches an epoch."""
+    rng = np.random.default_rng(0)
+    documents = [rng.integers(2, 9, n) for n in rng.integers(3, 15, 15)]
+    data = SpanExamples(documents, Corruption(longest=15), mask=1, batch=settings.batch,
+                        length=16, seed=5, shuffle=settings.shuffle)  # fmt: skip
+    assert data.batches_per_epoch == PER_EPOCH
+    model = GPT(MODEL, seed=5)
+    run = Fit(settings, folder, {}, seed=5, workers=2, on_step=on_step)
+    saved = checkpoint.load(folder / CHECKPOINT) if resume else None
+    run.run(model, language_model_loss(model), data, saved)
+    return checkpoint.load(folder / CHECKPOINT)
+
+
+def metrics(folder: Path) -> list[dict[str, Any]]:
+    """What was logged, but for time."""
+    entries = [json.loads(line) for line in (folder / METRICS).read_text().splitlines()]
+    timed = {"seconds", "tokens_per_second"}
+    return [{k: v for k, v in entry.items() if k not in timed} for entry in entries]
+
+
+def press_ctrl_c_after(step: int) -> Callable[[dict[str, Any]], None]:
+    def on_step(entry: dict[str, Any]) -> None:
+        if entry["step"] == step:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    return on_step
+
+
+def assert_same_bits(a: Checkpoint, b: Checkpoint) -> None:
+    assert a.about == b.about and a.arrays.keys() == b.arrays.keys()
+    for name, array in a.arrays.items():
+        np.testing.assert_array_equal(array, b.arrays[name], err_msg=name)
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+@pytest.mark.parametrize("shuffle", [True, False])
+@pytest.mark.parametrize("stops", [(6,), (PER_EPOCH,), (1, 3, 11)], ids=str)
+def test_a_resumed_run_equals_an_uninterrupted_one(
+    tmp_path: Path, optimizer: str, shuffle: bool, stops: tuple[int, ...]
+) -> None:
+    """Parameters, moments and metrics, though dropout and the spans are random."""
+    settings = replace(SETTINGS, optimizer=optimizer, shuffle=shuffle)
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    whole.mkdir()
+    parts.mkdir()
+    for number, stop in enumerate(stops):
+        with pytest.raises(Interrupted, match=f"stopped after step {stop} of 12"):
+            fit(parts, settings, resume=number > 0, on_step=press_ctrl_c_after(stop))
+    assert_same_bits(fit(parts, settings, resume=True), fit(whole, settings))
+    assert metrics(parts) == metrics(whole)
+    assert [entry["step"] for entry in metrics(whole)] == list(range(1, 13))
+
+
+def test_a_crash_goes_back_to_the_last_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps that were logged but not kept are done, and logged, once more."""
+    monkeypatch.setattr(loop, "SAVE_SECONDS", 0)
+
+    def crash(entry: dict[str, Any]) -> None:
+        if entry["step"] == 6:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fit(tmp_path, on_step=crash)
+    assert checkpoint.load(tmp_path / CHECKPOINT).about["step"] == 5
+    with open(tmp_path / METRICS, "a") as file:
+        file.write('{"step": 7, "lo')  # a line that was cut short
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    assert_same_bits(fit(tmp_path, resume=True), fit(whole))
+    assert metrics(tmp_path) == metrics(whole)
+
+
+def test_resuming_a_finished_run_changes_nothing(tmp_path: Path) -> None:
+    finished = fit(tmp_path)
+    assert_same_bits(fit(tmp_path, resume=True), finished)
+    assert len(metrics(tmp_path)) == 12
+
+
+def test_moments_of_another_optimizer_are_refused(tmp_path: Path) -> None:
+    fit(tmp_path)
+    with pytest.raises(CheckpointError, match="optimiser state does not fit these settings"):
+        fit(tmp_path, replace(SETTINGS, optimizer="muon"), resume=True)
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_a_run_that_blows_up_stops_and_keeps_the_last_good_checkpoint(
+    tmp_path: Path, optimizer: str
+) -> None:
+    settings = replace(SETTINGS, optimizer=optimizer, steps=3)
+    fit(tmp_path, settings)
+    before = (tmp_path / CHECKPOINT).read_bytes()
+    wild = replace(settings, steps=9, rate=1e30, schedule="constant", warmup=0)
+    with pytest.raises(TrainingFailed, match=r"step \d: the loss is .*last good checkpoint is .*"
+                                             r"try a smaller rate than 1e\+30"):  # fmt: skip
+        fit(tmp_path, wild, resume=True)
+    assert (tmp_path / CHECKPOINT).read_bytes() == before
+    (tmp_path / CHECKPOINT).unlink()
+    with pytest.raises(TrainingFailed, match="no checkpoint yet"):
+        fit(tmp_path, wild)
+
+
+def test_ctrl_c_is_given_back_to_whoever_had_it(tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    fit(tmp_path)
+    assert signal.getsignal(signal.SIGINT) is before
+    (tmp_path / CHECKPOINT).unlink()
+
+    def press_twice(entry: dict[str, Any]) -> None:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):  # the second one does not wait for the step
+        fit(tmp_path, on_step=press_twice)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_learning_rates_and_epochs_are_logged(tmp_path: Path) -> None:
+    schedule = SETTINGS.learning_rates(12, 0)
+    fit(tmp_path)
+    assert [entry["rate"] for entry in metrics(tmp_path)] == [schedule.rate(s) for s in range(12)]
+    assert [entry["epoch"] for entry in metrics(tmp_path)] == [1] * 4 + [2] * 4 + [3] * 4
