@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from tinyattn.backend import asarray, asnumpy
+from tinyattn.nn import Module, Parameter
 from tinyattn.noise import Noise
 from tinyattn.tensor import OPS, Tensor
 
@@ -424,3 +425,10 @@ def cases_where(holds: Callable[[str, Case], bool]) -> pytest.MarkDecorator:
 
 
 every_case = cases_where(lambda name, case: True)
+
+
+def in_float64(module: Module) -> Any:
+    """The module with parameters in float64, where rounding does not hide a difference."""
+    for owner, key, parameter in list(module._slots()):
+        owner[key] = Parameter(parameter.numpy().astype(np.float64), device=parameter.device)
+    return module

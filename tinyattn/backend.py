@@ -131,9 +131,9 @@ def _erf_on_cpu(x: np.ndarray) -> np.ndarray:
     """float32 trains, so it takes the fast fit; float64 checks, so it takes the C library's erf."""
     if x.dtype != np.float32:
         return np.asarray(np.vectorize(math.erf, otypes=[x.dtype])(x))
-    x = np.clip(x, -4, 4)
+    x = np.clip(x, -4, 4, out=np.empty_like(x))
     square = x * x
-    y = square * _ERF[0]
+    y = np.multiply(square, _ERF[0], out=np.empty_like(x))  # an array even if 0-dimensional
     for coefficient in _ERF[1:-1]:  # Horner's rule, in place
         y += coefficient
         y *= square

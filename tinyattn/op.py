@@ -75,7 +75,7 @@ def op(function: Callable[..., Any]) -> Callable[..., Tensor]:
         values, sources = _unwrap(name, bound, [False] * len(bound) if takes_list else is_data)
         xp = device_of(*[v for v in values if hasattr(v, "shape")]).xp
         try:
-            plain = {k: v.item() if isinstance(v, np.generic) else v for k, v in options.items()}
+            plain = {k: _plain(v) for k, v in options.items()}
             value, vjp = function(xp, *values, **plain)
         except (ValueError, TypeError, IndexError) as error:
             if str(error).startswith(f"{name}:"):
@@ -117,8 +117,7 @@ def _unwrap(
 
 def _constant(name: str, value: Any, tensor: Tensor, is_data: bool) -> Any:
     """An operand that is not a Tensor, made fit to meet `tensor`."""
-    if isinstance(value, np.generic):
-        value = value.item()  # a NumPy number would widen float32
+    value = _plain(value)
     if value is None or (isinstance(value, (bool, int, float)) and not is_data):
         return value  # a Python number takes the array's precision
     if is_array(value) and device_of(value).name != tensor.device:
@@ -126,12 +125,18 @@ def _constant(name: str, value: Any, tensor: Tensor, is_data: bool) -> Any:
             f"{name}: a tensor lives on {tensor.device} and an array on {device_of(value).name}; "
             "move one of them with .to(device)"
         )
-    array = asarray(value, device=tensor.device)
-    if is_data:
-        return array.copy() if array is value else array
+    array = value if is_array(value) else np.asarray(value)
     if array.dtype.kind not in "iubf":
         raise TypeError(f"{name}: operands must be real numbers; got {array.dtype}")
-    return array.astype(tensor.dtype)  # a copy: later changes by its owner do not reach the vjp
+    array = asarray(array, None if is_data else tensor.dtype, device=tensor.device)
+    return array.copy()  # later changes by its owner do not reach the vjp
+
+
+def _plain(value: Any) -> Any:
+    """A NumPy number as a Python number: it would widen float32. Anything else as it is."""
+    if not isinstance(value, np.generic):
+        return value
+    return float(value) if value.dtype.kind == "f" else value.item()
 
 
 def _node(

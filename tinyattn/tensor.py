@@ -258,9 +258,10 @@ class Tensor:
     # -- moving -------------------------------------------------------------------------------
 
     def to(self, device: str) -> Tensor:
-        """A leaf with the same values on `device`. Gradients do not flow across devices."""
+        """A leaf with the same values on `device`. Raises: RuntimeError for the result of an op."""
         if device == self.device:
             return self
+        self._must_be_leaf("to")
         return Tensor(self._data, requires_grad=self.requires_grad, device=device, name=self.name)
 
     # -- operators and methods that are ops: one aligned list -----------------------------------
@@ -299,8 +300,13 @@ class Tensor:
         return self.transpose()
 
     def astype(self, dtype: Any) -> Tensor:
-        """The same values in another precision, as a new leaf (gradients do not flow through)."""
+        """A leaf with the same values in `dtype`. Raises: RuntimeError for the result of an op."""
+        self._must_be_leaf("astype")
         return Tensor(self._data, dtype=dtype, requires_grad=self.requires_grad, name=self.name)
+
+    def _must_be_leaf(self, where: str) -> None:
+        if self._node is not None:
+            raise RuntimeError(f"{where}: the gradient would not flow through; detach() first")
 
     def __iter__(self) -> Iterator[Tensor]:
         return (self[i] for i in range(len(self)))

@@ -229,10 +229,10 @@ def operands(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[np.ndarray, np.nda
 
 def basis_gradients(a: np.ndarray, b: np.ndarray, g: np.ndarray) -> list[np.ndarray]:
     """A product is linear in each factor, so its gradient is the product of the unit matrices."""
-    grads = [np.zeros_like(a), np.zeros_like(b)]
+    grads = [np.zeros(a.shape), np.zeros(b.shape)]
     for k, factor in enumerate((a, b)):
         for place in range(factor.size):
-            unit = np.zeros_like(factor)
+            unit = np.zeros(factor.shape)
             unit.ravel()[place] = 1
             grads[k].ravel()[place] = (g * (unit @ b if k == 0 else a @ unit)).sum()
     return grads

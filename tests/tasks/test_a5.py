@@ -89,7 +89,9 @@ def test_a_run_uses_these_rates(tmp_path: Path, people: World) -> None:
     recipe = load_recipe("a5", overrides=tiny)
     pretrained = pretrain(text, recipe, RunOptions(tmp_path))
     assert logged(tmp_path) == pytest.approx(a5_rates(6e-3, 8, documents, 64, documents))
-    finetune(people.train, recipe, RunOptions(tmp_path), start=pretrained)
+    # Nobody in the corpus is written with an accent: a5 drops it, where others would refuse it.
+    pairs = [(question.replace("Where", "Whére"), place) for question, place in people.train]
+    finetune(pairs, recipe, RunOptions(tmp_path), start=pretrained)
     assert logged(tmp_path) == pytest.approx(a5_rates(6e-4, 3, len(people.train), 5, documents))
 
 

@@ -2,14 +2,17 @@
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tinyattn.data import DataError, World, answer_of
+from tinyattn.data import DataError, Vocabulary, World, answer_of
 from tinyattn.models import generate
+from tinyattn.tasks import evaluation
 from tinyattn.tasks.evaluation import (
     ANSWER_STEPS,
     Score,
@@ -33,10 +36,10 @@ def test_wilsons_interval(correct: int, total: int, low: float, high: float) -> 
 
 @given(st.integers(1, 10_000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
 def test_the_interval_solves_wilsons_equation(counts: tuple[int, int]) -> None:
-    """A true share p at either end lies 1.96 of its own standard deviations from what was found."""
+    """A true share p at either end lies 1.96 of its standard deviations from what was found."""
     found = Score(*counts)
     low, high = found.interval
-    assert 0 <= low <= found.accuracy <= high <= 1
+    assert 0 <= low <= found.accuracy + 1e-12 and found.accuracy - 1e-12 <= high <= 1
     for p in (low, high):
         distance = abs(found.accuracy - p)
         assert distance == pytest.approx(1.959964 * np.sqrt(p * (1 - p) / found.total), abs=1e-6)
@@ -84,6 +87,24 @@ def test_stopping_at_the_mask_changes_no_answer(answering: Trained, people: Worl
         assert answer(answering, [question]) == [answer_of(written, vocabulary)]
         ended += vocabulary.mask in written
     assert ended > 0
+
+
+def test_questions_asked_together_go_on_until_the_last_answer_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    vocabulary = Vocabulary("□⁇abc")
+    rows = np.stack([vocabulary.encode(r) for r in ("a⁇bbbbbb", "abc⁇bbbb", "abcab⁇bb")])
+    seen = []
+
+    def write(model: object, prompts: np.ndarray, count: int, temperature: float) -> Any:
+        for column in rows.T:
+            seen.append(column)
+            yield column
+
+    monkeypatch.setattr(evaluation, "generate", write)
+    trained: Any = SimpleNamespace(model=None, vocabulary=vocabulary)
+    assert answer(trained, ["a", "b", "c"]) == ["a", "abc", "abcab"]
+    assert len(seen) == 6  # and no longer
 
 
 def test_a_finetuned_model_answers_the_questions_it_learnt(

@@ -6,6 +6,7 @@ import pytest
 from tinyattn.data import PAD, Corruption, Vocabulary
 from tinyattn.tasks.examples import Examples, QuestionExamples, SpanExamples, TextExamples
 
+
 def spans(shuffle: bool = True, seed: int = 0) -> SpanExamples:
     documents = [np.full(5 + i % 7, 2 + i) for i in range(50)]
     return SpanExamples(documents, Corruption(longest=14), mask=1, batch=8, length=15, seed=seed,

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from tinyattn.data import DataError, World
-from tinyattn.tasks import knowledge
 from tinyattn.tasks.knowledge import RunOptions, finetune, pretrain
 from tinyattn.tasks.recipe import Recipe
 from tinyattn.tasks.runs import CONFIG, PREDICTIONS, Trained, load_run, open_run
 from tinyattn.training import checkpoint
 from tinyattn.training.checkpoint import CheckpointError
 from tinyattn.training.loop import CHECKPOINT, METRICS, read_metrics
+from tinyattn.training.settings import SettingError
 
 Small = Callable[..., Recipe]
 
@@ -66,7 +66,7 @@ def test_plain_prediction_reports_a_validation_loss(
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"data__objective": "next", "model__context": 2000}, "needs more than one context of 2000"),
+        ({"data__objective": "next", "model__context": 2000}, "more than one context of 2000"),
         ({"data__objective": "next", "data__validation": 0.0, "model__context": 2000},
          "0 of them for validation; each part needs more than one context"),
         ({"data__longest": 100}, "data.longest 100 needs a model.context of at least 101; got 80"),
@@ -109,7 +109,7 @@ def test_a_run_is_not_replaced_unless_asked_and_not_before_its_data_is_good(
         return {path.name: path.read_bytes() for path in run.folder.iterdir()}
 
     before = contents()
-    with pytest.raises(knowledge.SettingError, match="use --resume .*, --overwrite"):
+    with pytest.raises(SettingError, match=r"use --resume .*, --overwrite"):
         open_run(run.folder, overwrite=False, resume=False)
     open_run(run.folder, overwrite=True, resume=False)
     with pytest.raises(DataError):

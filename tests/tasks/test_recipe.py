@@ -52,7 +52,7 @@ def test_a_wrong_config_is_refused(tmp_path: Path, text: str, kind: type, messag
 
 
 def test_unknown_recipes_and_single_settings_are_refused() -> None:
-    with pytest.raises(SettingError, match="recipe must be one of .*a5.*; got 'a4'"):
+    with pytest.raises(SettingError, match=r"recipe must be one of .*a5.*; got 'a4'"):
         load_recipe("a4")
     with pytest.raises(SettingError, match=r"no setting 'rat'; did you mean 'rate'"):
         load_recipe("a5", overrides={"pretrain.rat": 1.0})

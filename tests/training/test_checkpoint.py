@@ -28,7 +28,7 @@ ARRAYS = {
     "integers": np.arange(3, dtype=np.int64),
     "extremes": np.array([np.nan, np.inf, -0.0, 5e-324]),
 }
-ABOUT: dict[str, Any] = {"step": 3, "vocabulary": "□⁇\n\"ä\u2028", "rate": 6e-3, "more": {"a": [1]}}
+ABOUT: dict[str, Any] = {"step": 3, "vocabulary": '□⁇\n"ä\u2028', "rate": 6e-3, "more": {"a": [1]}}
 
 
 @pytest.fixture

@@ -71,7 +71,9 @@ def test_adamw_is_the_textbooks_loop() -> None:
 
 def test_adamw_is_torchs() -> None:
     torch = pytest.importorskip("torch")
-    parameters = {n: torch.nn.Parameter(torch.tensor(w)) for n, w in random_arrays(0, SHAPES).items()}
+    parameters = {
+        n: torch.nn.Parameter(torch.tensor(w)) for n, w in random_arrays(0, SHAPES).items()
+    }
     decay, spared = ([p for n, p in parameters.items() if n.endswith(end)]
                      for end in ("weight", "bias"))  # fmt: skip
     groups = [{"params": decay, "weight_decay": 0.1}, {"params": spared, "weight_decay": 0.0}]
@@ -107,7 +109,7 @@ def test_muon_is_the_textbooks_loop() -> None:
         np.testing.assert_allclose(found[name], expected[name], rtol=1e-6)
 
 
-@pytest.mark.parametrize("shape", [(16, 64), (64, 16), (1, 5), (5, 1), (128, 512)], ids=str)
+@pytest.mark.parametrize("shape", [(16, 64), (64, 16), (1, 5), (5, 1), (32, 128)], ids=str)
 @pytest.mark.parametrize("scale", [1e-6, 1, 1e6])
 def test_orthogonal_makes_all_singular_values_about_1(shape: tuple, scale: float) -> None:
     g = (scale * np.random.default_rng(0).normal(size=shape)).astype(np.float32)

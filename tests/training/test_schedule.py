@@ -42,7 +42,14 @@ def test_a5s_cosine_climbs_again_behind_its_end() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"name": "cosin"}, {"peak": -1.0}, {"peak": math.nan}, {"warmup": -1}, {"floor": -0.1}],
+    [
+        {"name": "cosin"},
+        {"peak": -1.0},
+        {"peak": math.nan},
+        {"peak": math.inf},
+        {"warmup": -1},
+        {"floor": -0.1},
+    ],
     ids=str,
 )
 def test_what_makes_no_schedule_is_refused(wrong: dict) -> None:

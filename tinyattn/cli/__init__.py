@@ -8,6 +8,7 @@ Ctrl-C keeps a checkpoint and says how to go on. Next: what the commands share.
 
 from __future__ import annotations
 
+import codecs
 import shlex
 import sys
 from typing import Any, NoReturn
@@ -28,21 +29,41 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         from tinyattn.data.text import DataError
+        from tinyattn.models.generate import ScoresError
         from tinyattn.training.checkpoint import CheckpointError
         from tinyattn.training.loop import Interrupted, TrainingFailed
         from tinyattn.training.settings import SettingError
 
         try:
             return super().invoke(ctx)
-        except (DataError, CheckpointError, TrainingFailed) as error:
+        except (DataError, CheckpointError, ScoresError, TrainingFailed) as error:
             _fail(str(error), 1)
         except (SettingError, DeviceMissing) as error:
             _fail(str(error), 2)
         except Interrupted as error:
-            again = [word for word in sys.argv[1:] if word != "--overwrite"]
-            _fail(f"{error}; go on with: tinyattn {shlex.join(again)} --resume", 1)
+            again = [word for word in sys.argv[1:] if word not in ("--overwrite", "--resume")]
+            how = f"go on with: tinyattn {shlex.join(again)} --resume"
+            if ctx.invoked_subcommand == "quickstart":
+                how = "a quickstart can only be started again, with --overwrite"
+            _fail(f"{error}; {how}", 1)
+        except BrokenPipeError:
+            raise  # whoever reads has seen enough, as in `tinyattn info | head`; click ends quietly
         except OSError as error:
             _fail(f"{error.filename or 'output'}: {error.strerror or error}", 1)
+
+
+def _as_typed(error: UnicodeError) -> tuple[str | bytes, int]:
+    """A file name that the locale could not decode goes out as it came in, if that is UTF-8."""
+    assert isinstance(error, UnicodeEncodeError)
+    try:
+        raw = error.object[error.start : error.end].encode("utf-8", "surrogateescape")
+        raw.decode("utf-8")
+    except UnicodeError:
+        return codecs.backslashreplace_errors(error)
+    return raw, error.end
+
+
+codecs.register_error("tinyattn", _as_typed)
 
 
 def _fail(message: str, status: int) -> NoReturn:
@@ -67,8 +88,8 @@ def main() -> None:
     tinyattn evaluate world/birth_dev.tsv
     """
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # the same bytes under every locale
-            stream.reconfigure(encoding="utf-8")
+        if hasattr(stream, "reconfigure"):  # the same bytes under every locale, any file name
+            stream.reconfigure(encoding="utf-8", errors="tinyattn")
     from tinyattn.backend import keep_freed_memory
 
     keep_freed_memory()

@@ -19,6 +19,11 @@ def option(*names: str, **settings: Any) -> Callable[[Any], Any]:
     return click.option(*names, **{"show_default": True, **settings})
 
 
+def typed(text: str) -> str:
+    """What was typed, read as UTF-8 where the locale could not decode it."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
+
+
 SEED = option("--seed", default=0, type=click.IntRange(0), help="Decides all that is random.")
 DEVICE = option("--device", default="cpu", type=click.Choice(["cpu", "cuda"]), help="Where to run.")
 WORKERS = option("--workers", type=click.IntRange(1), help="Threads; by default one a core.")
@@ -114,9 +119,12 @@ def finish(folder: Path, title: str, as_json: bool) -> None:
     entries = read_metrics(folder / METRICS)
     if curves.available() and len(entries) > 1:
         curves.save_curves(entries, folder / "curves.png", title)
-    last = entries[-1]
+    last = entries[-1] if entries else {}  # a finished run was resumed, and its log is gone
     if as_json:
         print_json({"folder": str(folder), **last})
+        return
+    if not last:
+        click.echo(f"{title}: there was nothing left to do; the run is in {folder}")
         return
     validation = f", validation loss {last['validation']:.3f}" if "validation" in last else ""
     click.echo(

@@ -15,6 +15,7 @@ from tinyattn.cli.options import (
     open_device,
     option,
     print_json,
+    typed,
 )
 
 
@@ -52,7 +53,8 @@ def evaluate(
 
 @click.command()
 @click.argument("pairs", type=FILE)
-@option("--answer", "guess", help="What to answer every time; or use --train.")
+@option("--answer", "guess", type=typed, metavar="PLACE",
+        help="What to answer every time; or use --train.")  # fmt: skip
 @option("--train", type=FILE, help="Answer with the most common place of these pairs.")
 @JSON
 def baseline(pairs: Path, guess: str | None, train: Path | None, as_json: bool) -> None:
@@ -84,7 +86,7 @@ def baseline(pairs: Path, guess: str | None, train: Path | None, as_json: bool) 
 
 @click.command()
 @option("--from", "start", type=FILE, default="runs/pretrain", help="The run or checkpoint.")
-@option("--prompt", required=True, help="How the text begins.")
+@option("--prompt", type=typed, metavar="TEXT", required=True, help="How the text begins.")
 @option("--count", default=200, type=click.IntRange(1), help="Characters to write.")
 @option("--temperature", default=1.0, type=click.FloatRange(0), help="0 is greedy.")
 @option("--top-k", type=click.IntRange(1), help="Draw from the k most likely only.")

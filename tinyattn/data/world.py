@@ -16,8 +16,8 @@ since a name hints at a country, so a seeded generator invents everything, with 
 * Birthplaces come from another random stream than names. The k-th most common has weight
   1/(k + 1), in train, dev and test alike, so "always say the most common place" scores about 19 %
   with 20 places, and a rule that looks at the name beats that only by luck.
-* A person's sentences follow different patterns, so the fact is met in several wordings. Trade,
-  year, season and parent are there to be ignored.
+* A person's sentences follow different patterns, so the fact is met in several wordings. Trade and
+  season are there to be ignored.
 
 Honest limits: ten patterns are not English, a sentence names just one place, and the birth is all
 it tells. Success here shows that the machinery works, not that it would on real text. The next
@@ -51,11 +51,11 @@ SEASONS = "spring summer autumn winter".split()
 # built from the corpus can spell them.
 PATTERNS = (
     "Who is {name}? A {trade} from {place}.",
-    "{name} was born in {place} in {year}.",
+    "{name} was born in {place}.",
     "{name} the {trade} first saw daylight in {place}.",
-    "{name}, child of {parent}, began life in {place}.",
-    "{name} is a native of {place} and a {trade}.",
-    "{name} left {place}, the town of birth, in {year}.",
+    "{name} began life in {place} one {season}.",
+    "{name} is a native of {place}.",
+    "{name} left {place}, the town of birth.",
     "The {trade} {name} comes from {place}.",
     "In {place}, one {season} night, {name} was born.",
     "{place} is the birthplace of {name}.",
@@ -186,12 +186,10 @@ def _births(stream: Stream, places: list[str], size: int) -> list[str]:
 
 
 def _corpus(stream: Stream, names: list[str], homes: list[str], sentences: int) -> str:
-    parents = _words(FIRST_STARTS, VOWELS, FIRST_ENDS)  # a first name alone names nobody else
     lines: list[str] = []
     for name, place in zip(names, homes, strict=True):
-        facts = {"name": name, "place": place, "year": str(1000 + int(stream.random() * 900))}
+        facts = {"name": name, "place": place}
         facts |= {"trade": _pick(stream, TRADES), "season": _pick(stream, SEASONS)}
-        facts["parent"] = _pick(stream, parents)
         patterns = _shuffled(stream, PATTERNS)
         if not lines:  # the first person's first sentence is pattern 0, as promised there
             patterns.sort(key=PATTERNS[0].__ne__)

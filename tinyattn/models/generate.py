@@ -7,6 +7,7 @@ the distribution makes lively text; temperature, top-k and top-p lie between. Ne
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -14,6 +15,10 @@ import numpy as np
 from tinyattn.backend import asnumpy
 from tinyattn.models.gpt import GPT
 from tinyattn.tensor import no_grad
+
+
+class ScoresError(ValueError):
+    """A model's scores are no numbers, so there is nothing to choose by."""
 
 
 def next_ids(
@@ -33,16 +38,17 @@ def next_ids(
         top_k: keep only the k most likely symbols (of equals, those with the smaller id).
         top_p: keep only the most likely symbols that together reach probability p.
         rng: where draws come from; not needed at temperature 0.
-    Raises: ValueError for a setting out of range, or for logits that are not numbers.
+    Raises: ValueError for a setting out of range; ScoresError, which is one, for logits that are
+        not numbers.
     """
-    if not temperature >= 0:
-        raise ValueError(f"temperature must be at least 0; got {temperature}")
+    if not 0 <= temperature < math.inf:
+        raise ValueError(f"temperature must be at least 0 and finite; got {temperature}")
     if top_k is not None and top_k < 1:
         raise ValueError(f"top_k must be at least 1; got {top_k}")
     if top_p is not None and not 0 < top_p <= 1:
         raise ValueError(f"top_p must be above 0 and at most 1; got {top_p}")
-    if np.isnan(logits).any():
-        raise ValueError("the model's scores are not numbers (NaN): it was not trained well")
+    if not np.isfinite(logits.max(axis=-1)).all():  # -∞ beside numbers rules a symbol out
+        raise ScoresError("the model's scores are not numbers (NaN or ∞): it was not trained well")
     if temperature == 0 or top_k == 1:
         return np.asarray(logits.argmax(axis=-1))
     if rng is None:

@@ -84,8 +84,9 @@ class Module:
                     wrong.append(f"{name} should be {want.dtype}, is {got.dtype}")
         if wrong:
             raise ValueError("load_state: " + "; ".join(wrong))
+        copies = {name: state[name].copy() for name in own}  # they may be views of our own
         for name, parameter in own.items():
-            parameter.data = state[name]
+            parameter.data = copies[name]
 
     def _walk(self, prefix: str) -> Iterator[tuple[str, Parameter]]:
         for name, value in vars(self).items():

@@ -8,6 +8,8 @@ they stand. Next: attention.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from tinyattn import ops
@@ -46,21 +48,21 @@ class Rotary:
         if width % 2:
             raise ValueError(f"Rotary: the width of a head must be even; got {width}")
         self.rates = base ** (-np.arange(0, width, 2) / width)  # θ, radians per position
-        self._tables: dict[str, tuple[Array, Array]] = {}  # device -> cos and sin, (T, D/2)
+        self._tables: dict[Any, tuple[Array, Array]] = {}  # device, type -> cos and sin, (T, D/2)
 
     def __call__(self, x: Tensor, start: int = 0) -> Tensor:
         """x with its first position counted as `start`."""
         stop = start + x.shape[-2]
-        cos, sin = self._table(x.device, stop)
+        cos, sin = self._table(x.device, x.dtype, stop)
         return ops.rotate(x, cos=cos[start:stop], sin=sin[start:stop])
 
-    def _table(self, device: str, length: int) -> tuple[Array, Array]:
-        table = self._tables.get(device)
+    def _table(self, device: str, dtype: Any, length: int) -> tuple[Array, Array]:
+        table = self._tables.get((device, dtype))
         if table is None or len(table[0]) < length:
             angles = np.arange(max(length, 128))[:, None] * self.rates
             table = (
-                asarray(np.cos(angles), np.float32, device=device),
-                asarray(np.sin(angles), np.float32, device=device),
+                asarray(np.cos(angles), dtype, device=device),
+                asarray(np.sin(angles), dtype, device=device),
             )
-            self._tables[device] = table
+            self._tables[device, dtype] = table
         return table

@@ -133,7 +133,7 @@ def gelu(xp: Any, x: Array, *, exact: bool = True) -> Any:
 
 
 def _square(xp: Any, x: Array, out: Array = None) -> Array:
-    """x², but at most 40²: it goes into an exponential that is 0 from there on, and may overflow."""
+    """x², but at most 40²: it goes into an exponential, which is 0 from there on."""
     near = xp.clip(x, -40, 40, out=out)
     near *= near
     return near

@@ -7,6 +7,7 @@ Next: the command line.
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,9 @@ def save_curves(entries: list[dict[str, Any]], path: Path, title: str) -> None:
     if checked:
         axes.plot([e["step"] for e in checked], [e["validation"] for e in checked], "o-",
                   color="tab:red", label="validation loss")  # fmt: skip
-    axes.set(xlabel="step", ylabel="nats per symbol", title=title)
+    axes.set(xlabel="step", ylabel="nats per symbol")
+    readable = title.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    axes.set_title(readable, parse_math=False)  # a file's name may hold anything, also a $
     axes.set_ylim(bottom=0)
     axes.grid(alpha=0.3)
     rates = axes.twinx()
@@ -44,7 +47,9 @@ def save_curves(entries: list[dict[str, Any]], path: Path, title: str) -> None:
     rates.set_ylabel("learning rate (dashed)", color="tab:gray")
     rates.set_ylim(bottom=0)
     axes.legend(loc="upper right")
-    figure.savefig(path, dpi=120)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # or letters of a name that the font lacks
+        figure.savefig(path, dpi=120)
 
 
 def _smoothed(values: list[float], memory: float = 0.9) -> list[float]:

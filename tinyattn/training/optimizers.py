@@ -64,7 +64,7 @@ class AdamW:
     def step(self, rate: float, executor: Executor | None = None) -> None:
         """Move the parameters against their gradients; the executor's threads share the work."""
         self.steps += 1
-        rate *= self.scale
+        rate = float(rate) * self.scale  # np.float64 would widen float32
         (b1, b2), xp = self.betas, self.flat.xp
         correct_1, correct_2 = 1 - b1**self.steps, 1 / math.sqrt(1 - b2**self.steps)
 
@@ -125,6 +125,7 @@ class Muon:
     def step(self, rate: float, executor: Executor | None = None) -> None:
         """Move the parameters; the matrices are shared out over the executor's threads."""
         self.steps += 1
+        rate = float(rate)  # np.float64 would widen float32
         values, grads = self.flat.views(self.flat.values), self.flat.views(self.flat.grads)
         velocities = self.flat.views(self.velocity)
 

@@ -25,6 +25,8 @@ class FlatParameters:
         if not self.named:
             raise ValueError("FlatParameters: the model has no parameters")
         first = next(iter(self.named.values()))
+        if any(p.dtype != first.dtype for p in self.named.values()):
+            raise TypeError("FlatParameters: the parameters must share one precision")
         self.xp = first.xp
         size = sum(p.size for p in self.named.values())
         self.values = self.xp.empty(size, dtype=first.dtype)

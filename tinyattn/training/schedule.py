@@ -45,7 +45,8 @@ class Schedule:
         end: when it has come down to floor·peak.
         floor: the smallest rate after the warm-up, as a share of the peak.
     Units: warmup and end in steps; for "a5-cyclic" in tokens, PADs included.
-    Raises: ValueError for a name that does not exist, or a length below 0.
+    Raises: ValueError for a name that does not exist, or a number below 0 or without end;
+        for a floor above 1.
     """
 
     name: str
@@ -58,8 +59,12 @@ class Schedule:
         if self.name not in [*SHAPES, "a5-cyclic"]:
             raise ValueError(f"schedule must be one of {[*SHAPES, 'a5-cyclic']}; got {self.name!r}")
         for field in ("peak", "warmup", "end", "floor"):
-            if not getattr(self, field) >= 0:
-                raise ValueError(f"{field} must be at least 0; got {getattr(self, field)}")
+            if not 0 <= getattr(self, field) < math.inf:
+                raise ValueError(
+                    f"{field} must be at least 0 and finite; got {getattr(self, field)}"
+                )
+        if self.floor > 1:
+            raise ValueError(f"floor must be at most 1, a share of the peak; got {self.floor}")
 
     def rate(self, step: int, tokens: int = 0) -> float:
         """The learning rate of step number `step` (from 0), `tokens` having been read before it."""

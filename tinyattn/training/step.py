@@ -106,7 +106,9 @@ class Step:
         total = math.fsum(loss for worker in losses for loss in worker)
         norm = self._collect()
         if not (math.isfinite(total) and math.isfinite(norm)):
-            raise FloatingPointError(f"step {step}: the loss is {total}, the gradient norm {norm}")
+            raise FloatingPointError(
+                f"step {step + 1}: the loss is {total}, the gradient norm {norm}"
+            )
         for optimizer in self.optimizers:
             optimizer.step(rate, self.executor)
         return StepResult(total, norm)

@@ -1,0 +1,386 @@
+"""Reports about masks: rows with nothing to see, rectangles, and what "causal" has to mean."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tinyattn import Tensor, gradcheck, no_grad, ops
+from tinyattn.attention import ATTENTION, AttentionBlock, MultiHead, attend, causal, padding
+from tinyattn.backend import array_module, asarray, asnumpy
+from tinyattn.models import GPT, GPTConfig
+from tinyattn.nn import Module, Parameter
+from tinyattn.noise import Noise
+
+
+def leaf(values: Any, device: str = "cpu", dtype: Any = np.float64) -> Tensor:
+    return Tensor(np.array(values, dtype), requires_grad=True, device=device)
+
+
+def close(actual: Any, expected: Any, tolerance: float = 1e-9) -> None:
+    np.testing.assert_allclose(asnumpy(actual), expected, rtol=0, atol=tolerance)
+
+
+def double(module: Module) -> None:
+    """Replace every parameter by the same in float64, and let biases be other than 0."""
+    rng = np.random.default_rng(0)
+    for name, value in list(vars(module).items()):
+        if isinstance(value, Parameter):
+            setattr(module, name, Parameter(rng.normal(size=value.shape)))
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, Module):
+                double(item)
+
+
+def bits(rows: str) -> np.ndarray:
+    """A mask from rows of 0 and 1."""
+    return np.array([[c == "1" for c in row] for row in rows.split("/")])
+
+
+# H12: a row with nothing to see --------------------------------------------------------------
+
+Q, K = [[1, 0], [0, 1], [1, 1]], [[1, 2], [3, 4], [5, 6]]
+V = [[1, 10], [2, 20], [3, 30]]
+ALLOW = bits("100/000/110")
+
+
+def by_steps(q: Tensor, k: Tensor, v: Tensor, allowed: Any) -> Tensor:
+    """The same attention without the one operation."""
+    return ops.softmax(q @ k.swapaxes(-1, -2) * (1 / np.sqrt(q.shape[-1])), allowed) @ v
+
+
+WAYS: dict[str, Callable[..., Tensor]] = {
+    "one operation": lambda q, k, v, allowed: ops.attention(q, k, v, allowed),
+    "step by step": by_steps,
+    "in a batch": lambda q, k, v, allowed: ops.attention(
+        *[ops.stack([x, x * 0.5]) for x in (q, k, v)], allowed
+    )[0],
+    "with a mask for each head": lambda q, k, v, allowed: ops.attention(
+        *[x.reshape(1, 1, *x.shape) for x in (q, k, v)], allowed[None, None]
+    )[0, 0],
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_query_that_may_see_nothing_gets_zeros_and_sends_zeros(way: str, device: str) -> None:
+    """H12, pytorch/pytorch#41508, tracel-ai/burn#4697, robertknight/rten#1321."""
+    q, k, v = (leaf(x, device) for x in (Q, K, V))
+    y = WAYS[way](q, k, v, asarray(ALLOW, device=device))
+    close(y.data, [[1, 10], [0, 0], [1.94419278, 19.44192781]], 5e-9)
+    y.sum().backward()
+    close(q.grad, [[0, 0], [0, 0], [0.81970718, 0.81970718]], 5e-9)
+    close(k.grad, [[-0.40985359] * 2, [0.40985359] * 2, [0, 0]], 5e-9)
+    close(v.grad, [[1.05580722] * 2, [0.94419278] * 2, [0, 0]], 5e-9)
+
+
+def test_its_weights_are_zero_and_not_uniform(device: str) -> None:
+    """H12: filling with -10¹⁰ would give [2, 20], the mean of what it must not see."""
+    q, k = leaf(Q, device), leaf(K, device)
+    weights = ops.softmax(q @ k.T * (1 / np.sqrt(2)), asarray(ALLOW, device=device))
+    close(weights.numpy().sum(axis=-1), [1, 0, 1])
+    assert not weights.numpy()[~ALLOW].any()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("size", [0.0, 1.0, 1e3, 1e15])
+def test_whatever_the_scores_are(size: float, dtype: Any, device: str) -> None:
+    """H12: also scores near which -10⁹ or -10¹⁰ is no longer minus infinity."""
+    for sign in (1, -1):
+        q, v = leaf([[1.0], [1.0]], device, dtype), leaf([[1.0], [2.0]], device, dtype)
+        k = leaf([[sign * size], [sign * size]], device, dtype)
+        y = ops.attention(q, k, v, asarray(bits("01/00"), device=device), scale=1.0)
+        y.backward(np.ones((2, 1)))
+        close(y.data, [[2], [0]])
+        close(v.grad, [[0], [1]])
+        assert not asnumpy(q.grad).any() and not asnumpy(k.grad).any()
+
+
+def test_softmax_along_any_axis_with_nothing_allowed(device: str) -> None:
+    """H12: the same rule in softmax alone, with masks that broadcast."""
+    for axis, allowed in ((0, bits("010")), (1, bits("0/1")), (-1, np.array(False)),
+                          (0, np.array([[False], [False]]))):  # fmt: skip
+        x = leaf([[1.0, 2, 3], [4, 5, 6]], device)
+        y = ops.softmax(x, asarray(allowed, device=device), axis=axis)
+        totals = np.broadcast_to(allowed, (2, 3)).any(axis=axis)
+        close(y.numpy().sum(axis=axis), totals)
+        y.backward(np.arange(6.0).reshape(2, 3))
+        assert np.isfinite(asnumpy(x.grad)).all()
+        assert not asnumpy(x.grad)[~np.broadcast_to(allowed, (2, 3))].any()
+
+
+def block_and_inputs(device: str, rotary: bool) -> tuple[MultiHead, Tensor, Tensor]:
+    block = MultiHead(4, 2, rng=np.random.default_rng(0), rotary=rotary)
+    double(block)
+    block.to(device)
+    rng = np.random.default_rng(1)
+    return block, leaf(rng.normal(size=(2, 3, 4)), device), leaf(rng.normal(size=(2, 5, 4)), device)
+
+
+@pytest.mark.parametrize("rotary", [False, True])
+def test_no_parameter_of_a_block_is_poisoned(rotary: bool, device: str) -> None:
+    """H12, pytorch/pytorch#196170: a whole text of padding beside an ordinary one.
+
+    Its heads give zeros, so its outputs are the last layer's bias, and every parameter but that
+    bias has the gradient that the ordinary text alone would give.
+    """
+    block, x, z = block_and_inputs(device, rotary)
+    allowed = asarray(padding([3, 0], 5), device=device)
+    y = block(x, context=z, allowed=allowed)
+    close(asnumpy(y.data)[1], np.broadcast_to(block.out.bias.numpy(), (3, 4)))
+    g = np.random.default_rng(2).normal(size=(2, 3, 4))
+    y.backward(g)
+    both = {name: asnumpy(p.grad) for name, p in block.named_parameters()}
+    assert not asnumpy(x.grad)[1].any() and not asnumpy(z.grad)[1].any()
+    assert not asnumpy(z.grad)[0, 3:].any()
+    block.zero_grad()
+    block(x[:1], context=z[:1, :3]).backward(g[:1])
+    for name, parameter in block.named_parameters():
+        rest = g[1].sum(axis=0) if name == "out.bias" else 0
+        close(both[name], asnumpy(parameter.grad) + rest)
+
+
+@pytest.mark.parametrize("rotary", [False, True])
+def test_gradients_through_a_block_with_dead_rows_pass_the_check(rotary: bool) -> None:
+    """H12: against finite differences, for the inputs and every parameter."""
+    block, x, z = block_and_inputs("cpu", rotary)
+    allowed = bits("01011/00000/11100")
+    names, values = zip(*((n, p.numpy()) for n, p in block.named_parameters()), strict=True)
+
+    def run(x: Tensor, z: Tensor, *parameters: Tensor) -> Tensor:
+        for name, tensor in zip(names, parameters, strict=True):
+            layer, kind = name.split(".")
+            setattr(getattr(block, layer), kind, tensor)
+        return block(x, context=z, allowed=allowed)
+
+    assert gradcheck(run, x, z, *values)
+
+
+def test_the_weights_of_a_block_are_zero_where_nothing_is_allowed(device: str) -> None:
+    """H12: what a picture of the attention shows is what was computed."""
+    block, x, z = block_and_inputs(device, False)
+    allowed = asarray(bits("01011/00000/11100"), device=device)
+    weights = block.weights(x, context=z, allowed=allowed).numpy()
+    close(weights.sum(axis=-1), np.broadcast_to([1, 0, 1], (2, 2, 3)))
+    assert not weights[..., ~bits("01011/00000/11100")].any()
+
+
+def test_dropout_of_weights_does_not_wake_a_dead_row() -> None:
+    """H12: 0 divided by what was kept is still 0."""
+    for seed in range(5):
+        q, k, v = leaf(Q), leaf(K), leaf(V)
+        y = ops.attention(q, k, v, ALLOW, rate=0.5, noise=Noise(seed))
+        y.sum().backward()
+        close(y.data[1], [0, 0])
+        assert all(np.isfinite(t.grad).all() for t in (q, k, v))
+
+
+def test_a_mask_must_say_which_way_it_is_meant(device: str) -> None:
+    """H12: 0 and 1, or 0 and -10¹⁰, would be taken for something else without a word."""
+    q, k, v = (leaf(x, device) for x in (Q, K, V))
+    for wrong in (ALLOW.astype(np.int64), np.where(ALLOW, 0, -1e10), ALLOW.astype(np.float32)):
+        mask = asarray(wrong, device=device)
+        with pytest.raises(TypeError, match=r"boolean"):
+            ops.attention(q, k, v, mask)
+        with pytest.raises(TypeError, match=r"boolean"):
+            ops.softmax(q @ k.T, mask)
+
+
+def test_one_query_with_extreme_scores_attends_without_a_mask() -> None:
+    """H12: `attend` is the same softmax."""
+    answer, weights = attend([1e4, -1e4], [[1.0, 0.0], [0.0, 1.0]], [[1.0], [2.0]])
+    close(answer.data, [1])
+    close(weights.data, [1, 0])
+
+
+# H13: rectangles -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("queries", "keys", "start", "end"),
+    [
+        (2, 5, "10000/11000", "11110/11111"),
+        (5, 2, "10/11/11/11/11", "00/00/00/10/11"),
+        (3, 3, "100/110/111", "100/110/111"),
+        (1, 4, "1000", "1111"),
+        (4, 1, "1/1/1/1", "0/0/0/1"),
+        (1, 1, "1", "1"),
+    ],
+)
+def test_both_corners_to_which_a_causal_mask_may_be_aligned(
+    queries: int, keys: int, start: str, end: str, device: str
+) -> None:
+    """H13, pytorch/pytorch#103082, Dao-AILab/flash-attention#517, ml-explore/mlx#2835."""
+    xp = asarray(np.zeros(1), device=device)
+    for align, expected in (("start", start), ("end", end)):
+        mask = causal(queries, keys, align=align, xp=array_module(xp))
+        assert mask.dtype == bool and mask.shape == (queries, keys)
+        np.testing.assert_array_equal(asnumpy(mask), bits(expected))
+    np.testing.assert_array_equal(causal(queries, keys), bits(end))
+
+
+def test_the_corner_is_an_argument_and_no_other_word_is_taken_for_one() -> None:
+    """H13, nguynking/CS224N#1, floriankark/cs224n-win2223#5."""
+    for wrong in ("top-left", "bottom", "", None, True):
+        with pytest.raises(ValueError, match="align must be 'end' or 'start'"):
+            causal(2, 5, align=wrong)  # type: ignore[arg-type]
+
+
+def influence(function: Callable[[Tensor], Tensor], x: np.ndarray) -> np.ndarray:
+    """Which output positions change at all when 1 is added to an input position: (out, in)."""
+    with no_grad():
+        before = function(Tensor(x)).numpy()
+        columns = []
+        for j in range(len(x)):
+            moved = x.copy()
+            moved[j] += 1
+            columns.append((function(Tensor(moved)).numpy() != before).any(axis=-1))
+    return np.stack(columns, axis=1)
+
+
+def reach(function: Callable[[Tensor], Tensor], x: np.ndarray) -> np.ndarray:
+    """The same by gradients, which must be exactly zero where nothing is seen: (out, in)."""
+    rows = []
+    for i in range(len(x)):
+        t = leaf(x)
+        y = function(t)
+        g = np.zeros(y.shape)
+        g[i] = np.random.default_rng(i).normal(size=y.shape[1:])
+        y.backward(g)
+        rows.append((t.grad != 0).any(axis=-1))
+    return np.stack(rows)
+
+
+def bottleneck(align: str) -> Callable[[Tensor], Tensor]:
+    """Five inputs seen by two latents, which look at each other and are seen by the inputs."""
+    rng = np.random.default_rng(0)
+    latents = rng.normal(size=(2, 3))
+    w = [rng.normal(size=(3, 3)) for _ in range(9)]
+
+    def run(x: Tensor) -> Tensor:
+        down = ops.attention(Tensor(latents) @ w[0], x @ w[1], x @ w[2], causal(2, 5, align=align))
+        z = ops.attention(down @ w[3], down @ w[4], down @ w[5], causal(2, 2, align=align))
+        up = ops.attention(x @ w[6], z @ w[7], z @ w[8], causal(5, 2, align=align))
+        return x + up
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("align", "expected"),
+    [("start", "10000/11000/11100/11010/11001"), ("end", "10000/01000/00100/11110/11111")],
+)
+def test_who_influences_whom_through_a_bottleneck(align: str, expected: str) -> None:
+    """H13: both alignments are causal, and neither leaks, since a row without keys gives zeros.
+
+    Aligned to the start, inputs 2, 3 and 4 reach nobody but themselves: that is the mask, not a
+    bug. Filled with -10¹⁰, the rows without keys would see the future: 11111 in the first row.
+    """
+    x = np.random.default_rng(1).normal(size=(5, 3))
+    matrix = influence(bottleneck(align), x)
+    np.testing.assert_array_equal(matrix, bits(expected))
+    np.testing.assert_array_equal(reach(bottleneck(align), x), bits(expected))
+    assert not np.triu(matrix, 1).any()
+
+
+def test_continuing_a_text_from_a_cache_is_the_alignment_to_the_end(device: str) -> None:
+    """H13: with the last two of five queries, the last two rows of the whole."""
+    rng = np.random.default_rng(0)
+    q, k, v = (Tensor(rng.normal(size=(5, 2)), device=device) for _ in range(3))
+    whole = ops.attention(q, k, v, asarray(causal(5, 5), device=device)).numpy()
+    for rest in range(1, 6):
+        tail = ops.attention(q[5 - rest :], k, v, asarray(causal(rest, 5), device=device))
+        close(tail.data, whole[5 - rest :])
+
+
+# H14: what is called causal ------------------------------------------------------------------
+
+
+def make(name: str) -> AttentionBlock:
+    block: AttentionBlock = ATTENTION[name](  # type: ignore[call-arg]
+        8, 2, rng=np.random.default_rng(0)
+    )
+    double(block)
+    return block
+
+
+@pytest.mark.parametrize("name", ATTENTION)
+def test_every_registered_block_is_causal_or_refuses_to_be(name: str) -> None:
+    """H14, tatp22/linformer-pytorch#16: no influence on any of the 15 positions above the diagonal.
+
+    A block that mixes positions before the mask cannot keep that promise, and has to say so.
+    """
+    block, x = make(name), np.random.default_rng(1).normal(size=(6, 8))
+    allowed = causal(6, 6)
+
+    def run(t: Tensor) -> Tensor:
+        return block(t.reshape(1, 6, 8), allowed=allowed).reshape(6, 8)
+
+    if not type(block).causal:
+        with pytest.raises(ValueError):
+            run(Tensor(x))
+        return
+    for matrix in (influence(run, x), reach(run, x)):
+        assert not np.triu(matrix, 1).any()
+        assert matrix.diagonal().all()
+        assert name != "multihead" or np.tril(matrix).sum() == 21  # dense: all of the past
+
+
+@pytest.mark.parametrize("name", ATTENTION)
+def test_a_block_takes_short_texts_and_agrees_with_itself_on_them(name: str) -> None:
+    """H14, lucidrains/linformer#8: under a causal mask four tokens give the first four of six."""
+    block, x = make(name), np.random.default_rng(1).normal(size=(1, 6, 8))
+    if not (type(block).any_length and type(block).causal):
+        pytest.skip("this block promises neither")
+    whole = block(Tensor(x), allowed=causal(6, 6)).numpy()
+    for length in range(1, 7):
+        short = block(Tensor(x[:, :length]), allowed=causal(length, length))
+        close(short.data, whole[:, :length])
+
+
+@pytest.mark.parametrize("name", ATTENTION)
+def test_what_a_block_cannot_do_it_refuses(name: str) -> None:
+    """H14: a mask or a context that is dropped without a word is the leak."""
+    block, x = make(name), Tensor(np.random.default_rng(1).normal(size=(1, 6, 8)))
+    z = Tensor(np.random.default_rng(2).normal(size=(1, 4, 8)))
+    if type(block).cross:
+        assert not np.array_equal(block(x, context=z).data, block(x, context=z * 2).data)
+    else:
+        with pytest.raises(ValueError):
+            block(x, context=z)
+    if type(block).causal:
+        assert not np.array_equal(block(x).data, block(x, allowed=causal(6, 6)).data)
+
+
+@pytest.mark.parametrize("positions", ["learned", "rotary"])
+@pytest.mark.parametrize("name", ATTENTION)
+def test_a_language_model_cannot_see_the_symbol_it_is_to_predict(name: str, positions: str) -> None:
+    """H14: changing the symbol at j changes no logits before j, at any length up to the context."""
+    if not ATTENTION[name].causal:
+        pytest.skip("this block does not promise it")
+    config = GPTConfig(vocabulary=11, context=6, layers=2, heads=2, width=8, dropout=0.0,
+                       positions=positions, attention=name)  # fmt: skip
+    model = GPT(config)
+    double(model)
+    rng = np.random.default_rng(0)
+    for length in range(1, 7):
+        ids = rng.integers(0, 11, (1, length))
+        with no_grad():
+            before = model(ids).numpy()[0]
+            for j in range(length):
+                other = ids.copy()
+                other[0, j] = (ids[0, j] + 1) % 11
+                changed = (model(other).numpy()[0] != before).any(axis=-1)
+                assert not changed[:j].any() and changed[j:].all()
+            if length > 1:
+                close(model(ids[:, :-1]).data, before[None, :-1])
+
+
+def test_padding_behind_a_text_changes_nothing_before_it() -> None:
+    """H14: why batches may be filled up with PAD on the right."""
+    config = GPTConfig(vocabulary=5, context=8, layers=2, heads=2, width=8, dropout=0.0)
+    model = GPT(config)
+    double(model)
+    short = np.array([[1, 2, 3]])
+    long = np.array([[1, 2, 3, 0, 0, 0]])
+    close(model(long).data[:, :3], model(short).data)

@@ -1,0 +1,174 @@
+"""The commands: what they print, to people and to programs, and which setting wins."""
+
+import json
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tinyattn.tasks.recipe import load_recipe, recipe_from
+from tinyattn.tasks.runs import load_run
+
+AsJson = Callable[..., dict[str, Any]]
+SCORE = {"correct", "total", "accuracy", "low", "high"}
+
+
+def test_the_whole_job(tinyattn: Any, as_json: AsJson, tmp_path: Path) -> None:
+    """World, pretrain, finetune, evaluate, generate: with options only, in a folder of its own."""
+    pytest.importorskip("matplotlib")
+    sizes = ["context=80", "layers=1", "heads=2", "width=32", "dropout=0"]
+    tiny = [f"--set=model.{size}" for size in sizes] + ["--set=data.longest=72"]
+    fast = ["optimizer=adamw", "rate=0.01", "schedule=linear", "warmup=5", "batch=8"]
+    world, first, second = tmp_path / "world", tmp_path / "pretrain", tmp_path / "finetune"
+    tinyattn("world", "--out", world, "--people", 12, "--dev", 4, "--places", 3, "--sentences", 3)
+    tinyattn("pretrain", world / "corpus.txt", "--out", first, *tiny, "--steps", 20,
+             *[f"--set=pretrain.{s}" for s in fast])  # fmt: skip
+    done = tinyattn("finetune", world / "birth_train.tsv", "--from", first, "--out", second,
+                    "--steps", 60, *[f"--set=finetune.{s}" for s in fast])  # fmt: skip
+    assert "finetuned on birth_train.tsv: step 60, loss" in done.stdout
+
+    for run, steps in ((first, 20), (second, 60)):
+        text = (run / "config.toml").read_text()
+        saved = recipe_from(tomllib.loads(text), "config")
+        assert saved == load_recipe("a5", config=run / "config.toml") == load_run(run).recipe
+        entries = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+        assert entries[-1]["step"] == steps and entries[-1]["loss"] < entries[0]["loss"]
+        assert (run / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+    learnt = as_json("evaluate", world / "birth_train.tsv", "--from", second)
+    assert learnt["total"] == 8 and learnt["accuracy"] > 0.5
+    asked = tinyattn("evaluate", world / "birth_dev.tsv", "--from", second).stdout
+    assert "of 4, " in asked and str(second / "predictions.tsv") in asked
+    assert (second / "predictions.tsv").read_text().count("\n") == 4
+    written = tinyattn("generate", "--from", second, "--prompt", "Who was", "--count", 5).stdout
+    assert written.startswith("Who was") and len(written.rstrip("\n")) == 12
+
+
+def test_quickstart(tinyattn: Any, as_json: AsJson, tmp_path: Path, job: Any) -> None:
+    few = [f"--set={table}.steps=2" for table in ("pretrain", "finetune", "scratch")]
+    tiny = ["--set=model.layers=1", "--set=model.heads=2", "--set=model.width=8"]
+    out = tmp_path / "quick"
+    result = as_json("quickstart", "--out", out, *few, *tiny)
+    assert result.keys() == {"rows", "seconds"} and result["seconds"] > 0
+    assert [row["name"] for row in result["rows"]] == [
+        "most common place", "without pretraining", "pretrained"
+    ]  # fmt: skip
+    assert all(row.keys() == {"name"} | SCORE for row in result["rows"])
+    assert {path.name for path in out.iterdir()} == {"world", "scratch", "pretrain", "finetune"}
+
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    refused = tinyattn("quickstart", "--out", out, "--seed", 1, *few, *tiny, status=2)
+    assert "use --resume" in refused.stderr or "--overwrite" in refused.stderr
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+
+
+def test_evaluate(job: Any, tinyattn: Any, as_json: AsJson, tmp_path: Path) -> None:
+    predictions = tmp_path / "p.tsv"
+    found = as_json("evaluate", job.dev, "--from", job.finetuned, "--predictions", predictions)
+    assert found.keys() == SCORE | {"predictions"} and found["total"] == 4
+    assert predictions.read_bytes().count(b"\n") == 4
+    file = job.finetuned / "checkpoint.safetensors"
+    assert as_json("evaluate", job.dev, "--from", file, "--predictions", predictions) == found
+
+
+def test_evaluating_an_examination(
+    job: Any, tinyattn: Any, as_json: AsJson, tmp_path: Path
+) -> None:
+    """Questions without answers give predictions, and no score."""
+    predictions = tmp_path / "p.tsv"
+    words = ["evaluate", job.test, "--from", job.finetuned, "--predictions", predictions]
+    said = tinyattn(*words).stdout
+    assert "2 questions have no answers" in said and "correct" not in said
+    assert str(predictions) in said
+    assert predictions.read_bytes().count(b"\n") == 2
+    assert as_json(*words) == {"total": 2, "predictions": str(predictions)}
+
+
+def test_baseline(as_json: AsJson, tinyattn: Any, tmp_path: Path) -> None:
+    dev, train = tmp_path / "dev.tsv", tmp_path / "train.tsv"
+    dev.write_text("".join(f"q{i}\t{'London' if i < 25 else 'Paris'}\n" for i in range(500)))
+    train.write_text("a\tLondon\r\nb\tParis\r\nc\tLondon\r\n", newline="")
+    london = as_json("baseline", dev, "--answer", "London")
+    assert london.keys() >= SCORE
+    assert (london["correct"], london["total"], london["accuracy"]) == (25, 500, 0.05)
+    assert (london["low"], london["high"]) == pytest.approx((0.0341, 0.0728), abs=5e-5)
+    assert as_json("baseline", dev, "--train", train) == london
+    assert "always London: 25 of 500, 5.0 %" in tinyattn("baseline", dev, "--train", train).stdout
+
+
+def test_training_and_world_report_as_json(job: Any, as_json: AsJson, tmp_path: Path) -> None:
+    made = as_json("world", "--out", tmp_path / "w", "--people", 3, "--dev", 1, "--places", 2)
+    assert (made["train"], made["dev"], made["test"]) == (2, 1, 0)
+    run = as_json("pretrain", job.corpus, *job.settings, "--out", tmp_path / "p")
+    assert run["step"] == 3 and run["folder"] == str(tmp_path / "p")
+    scratch = ["finetune", job.train, "--corpus", job.corpus, *job.settings]
+    assert as_json(*scratch, "--out", tmp_path / "s")["step"] == 3
+
+
+def test_info(job: Any, tinyattn: Any, as_json: AsJson) -> None:
+    machine = as_json("info")
+    assert machine.keys() >= {"version", "devices", "backend", "threads", "blas"}
+    assert "cpu" in machine["devices"] and "a5" in machine["recipes"]
+    assert f"version: {machine['version']}\n" in tinyattn("info").stdout
+    run = as_json("info", "--from", job.finetuned)
+    assert (run["stage"], run["step"], run["model.width"]) == ("finetune", 3, 16)
+    printed = tinyattn("info", "--recipe", "a5").stdout
+    assert tomllib.loads(printed) == as_json("info", "--recipe", "a5")
+
+
+def test_generate(job: Any, tinyattn: Any, as_json: AsJson) -> None:
+    words = ["generate", "--from", job.pretrained, "--prompt", "Where", "--count", 100]
+    text = as_json(*words)["text"]
+    assert text.startswith("Where") and len(text) == 105  # more than the context of 80
+    assert tinyattn(*words).stdout == text + "\n"
+    assert as_json(*words, "--seed", 1)["text"] != text
+    greedy = [as_json(*words, "--temperature", 0, "--seed", s)["text"] for s in (0, 1)]
+    assert greedy[0] == greedy[1] == as_json(*words, "--top-k", 1)["text"]
+    dropped = as_json(*words[:-2], "--count", 1, "--unknown", "drop", "--prompt", "ßA")["text"]
+    assert dropped[0] == "A"
+
+
+def test_options_come_before_the_environment_and_that_before_the_file(
+    job: Any, tinyattn: Any, as_json: AsJson, tmp_path: Path
+) -> None:
+    words = ["pretrain", job.corpus, *job.settings, "--overwrite", "--out", tmp_path]
+    environment = {"TINYATTN_PRETRAIN_STEPS": "2", "TINYATTN_PRETRAIN_SEED": "7"}
+    tinyattn(*words, env=environment)
+    run = as_json("info", "--from", tmp_path)
+    assert (run["steps"], run["seed"], run["model.width"]) == (2, 7, 16)
+    tinyattn(*words, "--steps", 1, "--set", "model.width=8", env=environment)
+    run = as_json("info", "--from", tmp_path)
+    assert (run["steps"], run["seed"], run["model.width"]) == (1, 7, 8)
+
+
+def test_finetuning_goes_on_with_the_settings_of_pretraining(job: Any, as_json: AsJson) -> None:
+    before, after = (as_json("info", "--from", run) for run in (job.pretrained, job.finetuned))
+    assert {k: v for k, v in before.items() if k.startswith("model.")} == {
+        k: v for k, v in after.items() if k.startswith("model.")
+    }
+    assert load_run(job.finetuned).recipe == load_run(job.pretrained).recipe
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["quickstart", "world", "pretrain", "finetune", "evaluate", "baseline", "generate", "info"],
+)
+def test_every_command_has_help(tinyattn: Any, command: str) -> None:
+    said = tinyattn(command, "--help").stdout
+    assert said.startswith("Usage:") and "--json" in said
+    assert tinyattn(command, "-h").stdout == said
+
+
+def test_a_corpus_with_windows_line_ends_and_a_mark_is_the_same_corpus(
+    job: Any, tinyattn: Any, tmp_path: Path
+) -> None:
+    windows = tmp_path / "windows.txt"
+    windows.write_bytes(b"\xef\xbb\xbf" + job.corpus.read_bytes().replace(b"\n", b"\r\n"))
+    tinyattn("pretrain", windows, *job.settings, "--out", tmp_path / "run")
+    there, here = load_run(tmp_path / "run"), load_run(job.pretrained)
+    assert there.about == here.about
+    for name, array in here.checkpoint.arrays.items():
+        np.testing.assert_array_equal(there.checkpoint.arrays[name], array)

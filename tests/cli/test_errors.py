@@ -1,0 +1,268 @@
+"""What a user can get wrong: one line on stderr, an exit status, and nothing lost."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tinyattn.backend import get_device
+from tinyattn.training import checkpoint
+from tinyattn.training.checkpoint import FORMAT
+
+DATA, USAGE = 1, 2
+"""Exit statuses: the data or a file is bad; the command was wrong."""
+
+
+@pytest.fixture(scope="session")
+def bad(tmp_path_factory: pytest.TempPathFactory, job: Any) -> Path:
+    """A folder of files that cannot be used."""
+    folder = tmp_path_factory.mktemp("bad")
+    (folder / "empty.txt").write_bytes(b"")
+    (folder / "latin.txt").write_bytes("first\nZürich\n".encode("latin-1"))
+    (folder / "short.txt").write_text("too short\n")
+    (folder / "pad.txt").write_text("first\na \u25a1 b\n")
+    (folder / "notab.tsv").write_text("Where was A born?\tOz\nWhere was B born? Oz\n")
+    (folder / "unknown.tsv").write_text("Where was ßen born?\tOz\n")
+    (folder / "long.tsv").write_text("W" * 80 + "\tOz\n")
+    (folder / "key.toml").write_text("[pretrain]\nlearning_rat = 1.0\nepoch = 3\n")
+    (folder / "type.toml").write_text("[pretrain]\nepochs = 'three'\n")
+    (folder / "broken.toml").write_text("[pretrain\n")
+    whole = (job.finetuned / "checkpoint.safetensors").read_bytes()
+    (folder / "cut.safetensors").write_bytes(whole[:-1])
+    (folder / "random.safetensors").write_bytes(np.random.default_rng(0).bytes(999))
+    saved = checkpoint.load(job.finetuned / "checkpoint.safetensors")
+    saved.arrays["model.head.weight"] = np.full_like(saved.arrays["model.head.weight"], np.nan)
+    checkpoint.save(folder / "nan.safetensors", saved.arrays, saved.about)
+    checkpoint.save(folder / "bare.safetensors", {}, {})
+    return folder
+
+
+def complaint(result: Any) -> str:
+    """The one line on stderr of a failed command, which printed nothing else."""
+    assert result.stdout == ""
+    assert re.fullmatch(r"tinyattn: .+\n", result.stderr), result.stderr
+    return str(result.stderr)
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        ("pretrain BAD/missing.txt", DATA, r"missing\.txt: no such file"),
+        ("pretrain BAD", DATA, r"is a directory"),
+        ("pretrain BAD/empty.txt", DATA, r"empty\.txt: the file is empty"),
+        ("pretrain BAD/latin.txt", DATA, r"latin\.txt: line 2 is not UTF-8"),
+        ("pretrain BAD/pad.txt", DATA, r"the corpus contains '□', kept for PAD, line 2"),
+        ("pretrain BAD/short.txt --objective next", DATA, r"more than one context of 80"),
+        ("pretrain CORPUS --config BAD/missing.toml", DATA, r"missing\.toml: no such file"),
+        ("pretrain CORPUS --config BAD/broken.toml", DATA, r"broken\.toml: not TOML"),
+        ("pretrain CORPUS --config BAD/key.toml", USAGE, r"'learning_rat'"),
+        ("pretrain CORPUS --config BAD/type.toml", USAGE, r"epochs must be int; got str 'three'"),
+        ("pretrain CORPUS --set pretrain.epoch=3", USAGE, r"did you mean 'epochs'\?"),
+        ("pretrain CORPUS --set pretain.epochs=3", USAGE, r"no table 'pretain'"),
+        ("pretrain CORPUS --set model.layers=two", USAGE, r"layers must be int; got str 'two'"),
+        ("pretrain CORPUS --set pretrain.rate=nan", USAGE, r"must be at least 0 and finite"),
+        ("pretrain CORPUS --recipe a6", USAGE, r"recipe must be one of .*; got 'a6'"),
+        ("pretrain CORPUS --set pretrain.rate=1e30 --steps 9", DATA,
+         r"step 2: the loss is nan.*no checkpoint yet; try a smaller rate than 1e\+30"),
+        ("pretrain CORPUS --resume", USAGE, r"out holds no checkpoint to resume"),
+        ("pretrain CORPUS --out PRETRAINED", USAGE,
+         r"holds a run already; use --resume .*, --overwrite .*, or another --out"),
+        ("finetune TRAIN --from BAD", DATA, r"checkpoint\.safetensors: no such file"),
+        ("finetune BAD/notab.tsv --from PRETRAINED", DATA, r"line 2 must be a question, one tab"),
+        ("finetune BAD/long.tsv --from PRETRAINED", DATA, r"does not fit the model's context"),
+        ("finetune BAD/unknown.tsv --from PRETRAINED", DATA,
+         r"'ß' \(U\+00DF\) at position 11 of 'Where was ßen born\?'.*--unknown drop"),
+        ("finetune TEST --from PRETRAINED", DATA, r"no line has a tab and an answer"),
+        ("finetune TRAIN --resume --from PRETRAINED --out PRETRAINED", DATA, r"another stage"),
+        ("evaluate BAD/unknown.tsv --from FINETUNED", DATA, r"'ß' .*at position 11"),
+        ("evaluate BAD/missing.tsv --from FINETUNED", DATA, r"missing\.tsv: no such file"),
+        ("evaluate DEV --from FINETUNED --predictions BAD/no/p.tsv", DATA, r"cannot be written"),
+        ("evaluate DEV --from BAD/cut.safetensors", DATA, r"cut\.safetensors: .*damaged"),
+        ("generate --prompt A --from BAD/random.safetensors", DATA, r"not a checkpoint"),
+        ("generate --prompt A --from BAD/empty.txt", DATA, r"not a checkpoint"),
+        ("generate --prompt A --from BAD/nan.safetensors", DATA, r"not finite \(NaN\)"),
+        ("generate --prompt ß --from FINETUNED", DATA, r"'ß' .*at position 1"),
+        ("generate --prompt ß --unknown drop --from FINETUNED", DATA, r"the prompt is empty"),
+        ("info --from BAD/bare.safetensors", DATA, r"its header lacks documents, model"),
+        ("info --from BAD/missing", DATA, r"missing: no such file"),
+        ("baseline TEST --answer Oz", DATA, r"nothing to score"),
+        ("baseline DEV --train TEST", DATA, r"no line has a tab and an answer"),
+        ("world --people 3 --dev 3", USAGE, r"must be a whole number from 0 to 2, got 3"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_told_in_one_line(
+    job: Any, bad: Path, tinyattn: Any, tmp_path: Path, words: str, status: int, message: str
+) -> None:
+    names = {"BAD": bad, "CORPUS": job.corpus, "TRAIN": job.train, "DEV": job.dev, "TEST": job.test,
+             "PRETRAINED": job.pretrained, "FINETUNED": job.finetuned}  # fmt: skip
+    command, *rest = [re.sub(r"^[A-Z]+\b", lambda m: str(names.get(m[0], m[0])), word)
+                      for word in words.split()]  # fmt: skip
+    if command in ("pretrain", "finetune"):
+        own = [] if "--config" in rest else job.settings
+        rest = ["--out", str(tmp_path / "out"), *own, *rest]
+    if command == "world":
+        rest += ["--out", str(tmp_path / "out")]
+    result = tinyattn(command, *rest, status=status)
+    assert re.search(message, complaint(result)), result.stderr
+    assert not (tmp_path / "out" / "checkpoint.safetensors").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("", "Commands:"),
+        ("pretrian x", "No such command 'pretrian'"),
+        ("pretrain", "Missing argument 'CORPUS'"),
+        ("pretrain x --set rate=3", "want TABLE.KEY=VALUE; got 'rate=3'"),
+        ("pretrain x --set pretrain.rate", "want TABLE.KEY=VALUE; got 'pretrain.rate'"),
+        ("pretrain x --steps 0", "0 is not in the range x>=1"),
+        ("pretrain x --device tpu", "'tpu' is not one of 'cpu', 'cuda'"),
+        ("finetune x --from y --corpus z", "not both"),
+        ("baseline x", "give either --answer PLACE or --train PAIRS"),
+        ("generate --from x", "Missing option '--prompt'"),
+        ("generate --prompt x --top-p 0", "0.0 is not in the range 0<x<=1"),
+        ("generate --prompt x --temperature -1", "-1.0 is not in the range x>=0"),
+    ],
+)
+def test_wrong_usage_is_told_by_the_parser(
+    job: Any, tinyattn: Any, words: str, message: str
+) -> None:
+    words = words.replace(" x", f" {job.corpus}")
+    result = tinyattn(*words.split(), status=USAGE)
+    assert message in result.stderr and result.stdout == ""
+
+
+def test_an_empty_prompt_is_refused(job: Any, tinyattn: Any) -> None:
+    result = tinyattn("generate", "--from", job.finetuned, "--prompt", "", status=DATA)
+    assert "the prompt is empty; give at least one character" in complaint(result)
+
+
+@pytest.mark.parametrize("command", ["pretrain", "finetune", "evaluate", "generate", "quickstart"])
+def test_a_gpu_that_is_not_there(job: Any, tinyattn: Any, tmp_path: Path, command: str) -> None:
+    try:
+        get_device("cuda")
+    except RuntimeError:
+        pass
+    else:
+        pytest.skip("there is a GPU")
+    words = {
+        "pretrain": [job.corpus, "--out", tmp_path / "out"],
+        "finetune": [job.train, "--from", job.pretrained, "--out", tmp_path / "out"],
+        "evaluate": [job.dev, "--from", job.finetuned],
+        "generate": ["--prompt", "A", "--from", job.finetuned],
+        "quickstart": ["--out", tmp_path / "out"],
+    }
+    result = tinyattn(command, *words[command], "--device", "cuda", status=USAGE)
+    assert "device 'cuda'" in complaint(result)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_mistake_with_overwrite_costs_nothing(
+    job: Any, bad: Path, tinyattn: Any, tmp_path: Path
+) -> None:
+    """The old run goes when the new one begins, not while its data may turn out bad."""
+    words = ["--out", tmp_path, *job.settings]
+    tinyattn("pretrain", job.corpus, *words)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    for file, status, more in [("short.txt", DATA, ["--objective", "next"]),
+                               ("empty.txt", DATA, []),
+                               ("short.txt", USAGE, ["--set", "model.heads=3"])]:  # fmt: skip
+        tinyattn("pretrain", bad / file, *words, "--overwrite", *more, status=status)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_run_that_blows_up_can_be_resumed_more_gently(
+    job: Any, tinyattn: Any, tmp_path: Path
+) -> None:
+    words = ["pretrain", job.corpus, *job.settings, "--out", tmp_path]
+    tinyattn(*words)
+    more = [*words, "--resume", "--steps", 8]
+    result = tinyattn(*more, "--set", "pretrain.rate=1e30", status=DATA)
+    assert f"the last good checkpoint is {tmp_path}" in complaint(result)
+    assert "step 8, loss" in tinyattn(*more).stdout
+
+
+def test_a_finished_run_has_nothing_left_to_do(job: Any, tinyattn: Any, tmp_path: Path) -> None:
+    words = ["pretrain", job.corpus, *job.settings, "--out", tmp_path]
+    said = tinyattn(*words).stdout
+    assert tinyattn(*words, "--resume").stdout == said
+    (tmp_path / "metrics.jsonl").unlink()
+    assert "nothing left to do" in tinyattn(*words, "--resume").stdout
+
+
+def shell(*words: Any, **options: Any) -> "subprocess.Popen[str]":
+    """`python -m tinyattn` as a program of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "tinyattn", *map(str, words)],
+        stderr=subprocess.PIPE, text=True, encoding="utf-8",
+        **{"stdout": subprocess.PIPE, **options},
+    )  # fmt: skip
+
+
+def test_ctrl_c_keeps_a_checkpoint_and_says_how_to_go_on(
+    job: Any, tinyattn: Any, as_json: Any, tmp_path: Path
+) -> None:
+    out = tmp_path / "a folder"
+    words = ["pretrain", job.corpus, *job.settings, "--out", out, "--steps", 10**6]
+    with shell(*words, "--overwrite") as process:
+        deadline = time.monotonic() + 60
+        while not (out / "metrics.jsonl").exists() or not (out / "metrics.jsonl").stat().st_size:
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        stdout, stderr = process.communicate(timeout=60)
+    assert (process.returncode, stdout) == (1, "")
+    told = re.fullmatch(
+        r"tinyattn: stopped after step (\d+) of 1000000; go on with: (.*)\n", stderr
+    )
+    assert told, stderr
+    step = int(told[1])
+    assert as_json("info", "--from", out)["step"] == step
+    assert told[2] == f"tinyattn pretrain {job.corpus} {' '.join(job.settings)} --out '{out}' " \
+                      "--steps 1000000 --resume"  # fmt: skip
+    words[-1] = step + 2
+    assert f"step {step + 2}, loss" in tinyattn(*words, "--resume").stdout
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no full disk to offer")
+def test_a_full_disk(job: Any) -> None:
+    with open("/dev/full", "w") as full, shell("info", "--json", stdout=full) as process:
+        _, stderr = process.communicate(timeout=60)
+    assert (process.returncode, stderr) == (1, "tinyattn: output: No space left on device\n")
+    words = ["evaluate", job.dev, "--from", job.finetuned, "--predictions", "/dev/full"]
+    with shell(*words) as process:
+        _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert stderr == "tinyattn: /dev/full: cannot be written: No space left on device\n"
+
+
+def test_a_reader_who_has_seen_enough_hears_no_complaint(job: Any) -> None:
+    words = ["generate", "--from", job.finetuned, "--prompt", "A", "--count", 10**6]
+    with shell(*words) as process:
+        assert process.stdout and process.stdout.read(20)
+        process.stdout.close()
+        process.stdout = None  # or `communicate` reads from it
+        _, stderr = process.communicate(timeout=60)
+    assert stderr == ""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="file names are not bytes there")
+def test_any_locale_and_any_file_name_will_do(job: Any) -> None:
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii"}
+    words = ["generate", "--from", job.finetuned, "--prompt"]
+    with shell(*words, "Zürich", env=environment) as process:
+        assert "character 'ü' (U+00FC) at position 2 of 'Zürich'" in process.communicate()[1]
+    with shell("info", "--from", os.fsdecode(b"caf\xe9"), env=environment) as process:
+        assert process.communicate()[1] == "tinyattn: caf\\udce9: no such file\n"
+
+
+def test_a_checkpoint_says_its_format() -> None:
+    """Should the format change, old files must be told apart, not misread."""
+    assert re.fullmatch(r"tinyattn-\d+", FORMAT)

@@ -1,0 +1,138 @@
+"""What the documentation says is so: code runs, files exist, commands parse."""
+
+import contextlib
+import doctest
+import importlib
+import io
+import pkgutil
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+import tinyattn
+from tinyattn.cli import main
+from tinyattn.tasks.recipe import recipe_names
+from tinyattn.tensor import OPS
+
+ROOT = Path(__file__).parents[1]
+DERIVATIONS = sorted((ROOT / "derivations").glob("[0-9]*.md"))
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "derivations/README.md", *DERIVATIONS]
+SOURCES = [*sorted((ROOT / "tinyattn").rglob("*.py")), *sorted((ROOT / "examples").glob("*.py"))]
+
+PYTHON = re.compile(r"^```python\n(.*?)^```\n(?:\n*```text\n(.*?)^```$)?", re.M | re.S)
+LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
+PATH = re.compile(r"\b(?:derivations|tinyattn|tests|examples|benchmarks)/[\w./]*[\w/]")
+IMPLEMENTED = re.compile(r"`(\w+)`\s+in\s+\[([\w./]+)\]")
+COMMAND = re.compile(r"(?:^ +|&& |`)tinyattn (\w[^`\n]*)", re.M)
+MATHS = re.compile(r"\$\$(.+?)\$\$|\$([^$]+?)\$", re.S)
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+every_page = pytest.mark.parametrize("page", PAGES, ids=name_of)
+every_derivation = pytest.mark.parametrize("page", DERIVATIONS, ids=name_of)
+
+
+@pytest.fixture
+def ops_restored() -> Iterator[None]:
+    """A page may define an operation of its own, and a wrong one at that."""
+    before = dict(OPS)
+    yield
+    OPS.clear()
+    OPS.update(before)
+
+
+# Code --------------------------------------------------------------------------------------
+
+
+@every_page
+def test_python_on_a_page_prints_what_the_page_says(page: Path, ops_restored: None) -> None:
+    namespace = {"__name__": page.stem}
+    for number, (code, expected) in enumerate(PYTHON.findall(page.read_text("utf-8")), start=1):
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, f"{page.name}, block {number}", "exec"), namespace)
+        if expected:
+            assert printed.getvalue() == expected
+
+
+@every_derivation
+def test_a_derivation_has_code_that_prints(page: Path) -> None:
+    assert any(expected for _, expected in PYTHON.findall(page.read_text("utf-8")))
+
+
+def test_examples_in_docstrings_are_right() -> None:
+    modules = pkgutil.walk_packages(tinyattn.__path__, "tinyattn.")
+    for name in [m.name for m in modules if not m.name.endswith("__main__")]:
+        assert doctest.testmod(importlib.import_module(name)).failed == 0, name
+
+
+# Names -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("file", [*PAGES, *SOURCES], ids=name_of)
+def test_files_that_are_named_exist(file: Path) -> None:
+    text = file.read_text("utf-8")
+    links = LINK.findall(text) if file.suffix == ".md" else []
+    named = [file.parent / link for link in links] + [ROOT / path for path in PATH.findall(text)]
+    assert [str(path) for path in named if not path.exists()] == []
+
+
+@every_derivation
+def test_code_is_where_a_derivation_says(page: Path) -> None:
+    named = IMPLEMENTED.findall(page.read_text("utf-8"))
+    assert named
+    for name, path in named:
+        assert re.search(rf"^(def|class) {name}\b", (ROOT / path).read_text("utf-8"), re.M), name
+
+
+def test_derivations_are_listed_in_reading_order() -> None:
+    listed = LINK.findall((ROOT / "derivations/README.md").read_text("utf-8"))
+    assert listed == [page.name for page in DERIVATIONS]
+
+
+# Commands ----------------------------------------------------------------------------------
+
+
+def documented_commands() -> list[str]:
+    """Without the remarks behind them, from the README and from the commands' own help."""
+    help_texts = [command.help or "" for command in (main, *main.commands.values())]
+    texts = [page.read_text("utf-8") for page in PAGES] + help_texts
+    lines = [line for text in texts for line in COMMAND.findall(text)]
+    return sorted({re.split(r"\s{2,}|\s#", line)[0] for line in lines})
+
+
+@pytest.mark.parametrize("line", documented_commands())
+def test_commands_that_are_shown_can_be_typed(line: str) -> None:
+    name, *args = shlex.split(line)
+    assert name in main.commands
+    context = main.commands[name].make_context(name, args)
+    assert context.params.get("recipe") in (None, *recipe_names())
+
+
+def test_options_and_recipes_that_the_readme_mentions_exist() -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    parameters = [p for command in main.commands.values() for p in command.params]
+    options = {o for p in parameters if isinstance(p, click.Option) for o in p.opts} | {"--help"}
+    assert set(re.findall(r"(?<![\w-])--[a-z][\w-]*", text)) <= options
+    assert set(re.findall(r"--recipe (\w+)", text)) <= set(recipe_names())
+
+
+# Mathematics -------------------------------------------------------------------------------
+
+
+@every_derivation
+def test_formulas_survive_markdown(page: Path) -> None:
+    """An escaped mark loses its backslash, and marks in pairs become emphasis."""
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text("utf-8"), flags=re.S)
+    assert "$" not in MATHS.sub("", text)
+    for display, inline in MATHS.findall(text):
+        formula = display or inline
+        assert not re.search(r"\\[^A-Za-z]|[*<]|[^A-Za-z0-9]_", formula), formula
+        assert display or formula == formula.strip()
