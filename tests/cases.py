@@ -405,6 +405,7 @@ CASES: dict[str, list[Case]] = {
         case(attention, normal(3, 2), normal(4, 2), normal(4, 5)),
         case(attention, *(normal(2, 3, 4, 2) for _ in "qkv"), lower),
         case(attention, *(normal(2, 4, 3) for _ in "qkv"), bits(2, 4, 4), scale=0.3),
+        case(attention, *(normal(2, 4, 3) for _ in "qkv"), lower, scale=20.0),
         case(attention, normal(4, 3), normal(2, 4, 3), normal(5, 1, 4, 2), lower),
         case(attention, *(normal(2, 1, 3, 2) for _ in "qkv"), rate=0.5, noise=Noise(5)),
         case(attention, normal(2, 3), normal(4, 3), normal(4, 2), np.zeros((2, 4), bool)),

@@ -9,7 +9,7 @@ import pytest
 from cases import CASES, Case, cotangent_of, every_case, normal
 from numpy.testing import assert_allclose, assert_array_equal
 
-from tinyattn import Tensor, backend, gradcheck, no_grad, ops
+from tinyattn import Tensor, backend, gradcheck, ops
 from tinyattn.backend import asarray, asnumpy
 from tinyattn.noise import Noise
 from tinyattn.tensor import OPS
@@ -85,12 +85,6 @@ def test_tiles_do_not_show(name: str, case: Case, monkeypatch: pytest.MonkeyPatc
     tiled = case.gradients(name, case.leaves(), cotangent_of(case))
     for a, b in zip([whole[0], *whole[1]], [tiled[0], *tiled[1]], strict=True):
         assert_allclose(b, a, rtol=1e-12, atol=1e-14)
-
-
-@every_case
-def test_no_grad_remembers_nothing(name: str, case: Case) -> None:
-    with no_grad():
-        assert not case.call(name, case.leaves()).requires_grad
 
 
 def test_stack_is_numpys_and_split_takes_it_apart(device: str) -> None:

@@ -262,8 +262,12 @@ def test_a_tensor_holds_real_numbers_of_two_precisions(values: Any) -> None:
         Tensor(values)
 
 
-def test_new_leaves_forget_where_they_came_from(device: str) -> None:
-    x = leaf(1, 2) * 3
-    for tensor in (x.detach(), x.astype("float32"), x.to(device) if device != "cpu" else Tensor(x)):
-        assert_array_equal(tensor.numpy(), [3, 6])
-        tensor.data = [0, 0]  # only a leaf can be assigned
+def test_values_leave_the_graph_only_by_detach(device: str) -> None:
+    """Moving to another place or precision would lose the gradient without a word."""
+    x = leaf(1, 2)
+    for moved in (x.astype("float32"), x.to(device), (x * 1).detach()):
+        assert_array_equal(moved.numpy(), [1, 2])
+        moved.data = [0, 0]  # only a leaf can be assigned
+    for mistake in (lambda: (x * 1).astype("float32"), lambda: (x * 1).to("strict")):
+        with pytest.raises(RuntimeError, match="would not flow through; detach"):
+            mistake()

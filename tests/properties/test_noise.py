@@ -51,6 +51,15 @@ def test_every_device_draws_the_same(
     assert_array_equal(there, Noise(seed).keep(np, shape, rate))
 
 
+@given(hnp.array_shapes(max_dims=4, max_side=6), st.data(), seeds)
+def test_a_shorter_text_drops_what_the_longer_would(
+    shape: tuple[int, ...], data: st.DataObject, seed: int
+) -> None:
+    shorter = data.draw(st.tuples(*(st.integers(1, n) for n in shape)))
+    part = Noise(seed).keep(np, shape, 0.5)[tuple(slice(n) for n in shorter)]
+    assert_array_equal(Noise(seed).keep(np, shorter, 0.5), part)
+
+
 @given(st.lists(st.integers(1, 3), min_size=1, max_size=4), st.integers(1, 7), seeds)
 def test_a_split_batch_drops_what_the_whole_would(parts: list[int], width: int, seed: int) -> None:
     """At every site, also where a row has an odd number of elements."""

@@ -50,7 +50,7 @@ SEASONS = "spring summer autumn winter".split()
 # Every world uses pattern 0: it holds the W and the ? that all questions need, so a vocabulary
 # built from the corpus can spell them.
 PATTERNS = (
-    "Who is {name}? A {trade} from {place}.",
+    "Who was {name}? A {trade} born in {place}, they say.",
     "{name} was born in {place}.",
     "{name} the {trade} first saw daylight in {place}.",
     "{name} began life in {place} one {season}.",

@@ -100,8 +100,8 @@ def pretrain(text: str, recipe: Recipe, options: RunOptions) -> Trained:
             )
         data = SpanExamples(
             [vocabulary.encode(line) for line in lines], corruption, vocabulary.mask,
-            space=vocabulary.ids.get(" ", -1), batch=settings.batch, length=recipe.data.length or context,
-            seed=options.seed, shuffle=settings.shuffle,
+            space=vocabulary.ids.get(" ", -1), batch=settings.batch,
+            length=recipe.data.length or context, seed=options.seed, shuffle=settings.shuffle,
         )  # fmt: skip
     about = describe("pretrain", recipe, model, vocabulary, documents)
     return _fit(model, data, settings, about, options, validate)
