@@ -11,11 +11,13 @@ from __future__ import annotations
 import codecs
 import shlex
 import sys
+import warnings
 from typing import Any, NoReturn
 
 import click
 
 from tinyattn import __version__
+from tinyattn.backend import keep_freed_memory
 from tinyattn.cli.about import info, world
 from tinyattn.cli.options import DeviceMissing
 from tinyattn.cli.train import finetune, pretrain, quickstart
@@ -90,8 +92,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # the same bytes under every locale, any file name
             stream.reconfigure(encoding="utf-8", errors="tinyattn")
-    from tinyattn.backend import keep_freed_memory
-
+    warnings.simplefilter("ignore", RuntimeWarning)  # what is not finite is noticed, and said once
     keep_freed_memory()
 
 

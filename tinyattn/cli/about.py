@@ -32,7 +32,7 @@ def world(
         made = make_world(people=people, places=places, sentences=sentences, dev=dev, test=test,
                           seed=seed)  # fmt: skip
     except ValueError as error:
-        raise SettingError(str(error)) from error
+        raise SettingError(str(error).removeprefix("make_world: ")) from error
     made.save(out)
     facts = {"folder": str(out), "lines": made.corpus.count("\n"), "train": len(made.train),
              "dev": len(made.dev), "test": len(made.test)}  # fmt: skip
@@ -53,7 +53,6 @@ def info(start: Path | None, recipe: str | None, as_json: bool) -> None:
 
     if recipe:
         tables = load_recipe(recipe).tables()
-        tables["model"].pop("vocabulary")
         if as_json:
             print_json(tables)
         else:

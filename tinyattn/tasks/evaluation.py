@@ -48,7 +48,8 @@ class Score:
             return 0.0, 1.0
         centre = (p + z * z / (2 * n)) / (1 + z * z / n)
         half = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-        return max(0.0, centre - half), min(1.0, centre + half)
+        low = centre - half if self.correct else 0.0  # exactly, and not by rounding
+        return low, centre + half if self.correct < n else 1.0
 
     def as_dict(self) -> dict[str, Any]:
         low, high = self.interval

@@ -59,7 +59,9 @@ class Recipe:
 
     def tables(self) -> dict[str, dict[str, Any]]:
         """As nested dictionaries, the shape of the TOML file."""
-        return asdict(self)
+        tables = asdict(self)
+        del tables["model"]["vocabulary"]  # it follows from the corpus
+        return tables
 
 
 TABLES = {"model": GPTConfig, "data": DataSettings, "pretrain": TrainSettings,
@@ -104,8 +106,9 @@ def recipe_from(tables: dict[str, dict[str, Any]], where: str) -> Recipe:
     A recipe without a `scratch` table finetunes without pretraining as it does with.
     """
     tables = {"scratch": tables.get("finetune", {}), **tables}
-    model = {"vocabulary": 1, **tables.get("model", {})}
-    parts = {**tables, "model": model}
+    if "vocabulary" in tables.get("model", {}):
+        raise SettingError(f"{where}: model.vocabulary follows from the corpus; leave it out")
+    parts = {**tables, "model": {"vocabulary": 1, **tables.get("model", {})}}
     return Recipe(**{t: build(kind, dict(parts.get(t, {})), f"{where} [{t}]")
                      for t, kind in TABLES.items()})  # fmt: skip
 

@@ -19,6 +19,7 @@ import numpy as np
 from tinyattn.backend import asnumpy
 
 FORMAT = "tinyattn-1"
+"""Where the header keeps our JSON; another number when old files can no longer be read."""
 
 
 class CheckpointError(Exception):
@@ -49,8 +50,8 @@ def save(path: str | Path, arrays: dict[str, Any], about: dict[str, Any]) -> Non
     path = Path(path)
     # safetensors would write the buffer of a transposed view in the wrong order (#825).
     host = {name: np.ascontiguousarray(asnumpy(a)).reshape(a.shape) for name, a in arrays.items()}
-    raw = to_bytes(host, metadata={"format": FORMAT, "about": json.dumps(about)})
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    raw = to_bytes(host, metadata={FORMAT: json.dumps(about)})
+    temporary = path.with_name(f".{path.name}.tmp")
     try:
         with open(temporary, "wb") as file:
             file.write(raw)
@@ -74,8 +75,9 @@ def load(path: str | Path) -> Checkpoint:
     try:
         with safe_open(path, framework="numpy") as file:
             header = file.metadata() or {}
-            ours = header.get("format") == FORMAT
-            arrays = {name: file.get_tensor(name) for name in file.keys()} if ours else {}
+            arrays = {}
+            if FORMAT in header:
+                arrays = {name: file.get_tensor(name) for name in file.keys()}
     except FileNotFoundError as error:
         raise CheckpointError(f"{path}: no such file") from error
     except (OSError, SafetensorError, ValueError, TypeError, AttributeError) as error:
@@ -83,13 +85,13 @@ def load(path: str | Path) -> Checkpoint:
         raise CheckpointError(
             f"{path}: not a checkpoint, or damaged: {str(error).splitlines()[0]}"
         ) from error
-    if not ours:
+    if FORMAT not in header:
         raise CheckpointError(
             f"{path}: a safetensors file, but not a checkpoint of tinyattn ({FORMAT})"
         )
     try:
-        about = dict(json.loads(header["about"]))
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        about = dict(json.loads(header[FORMAT]))
+    except (TypeError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path}: its header is damaged: {error}") from error
     return Checkpoint(arrays, about)
 
