@@ -62,6 +62,11 @@ def serve(step) -> None:
         loss = float(step())
         seconds, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF)
         cpu = after.ru_utime + after.ru_stime - usage.ru_utime - usage.ru_stime
-        answer = {"seconds": seconds, "cpu": cpu, "loss": loss,
-                      "peak_mb": after.ru_maxrss / 1024, "step_mb": (after.ru_maxrss - before) / 1024}  # fmt: skip
+        answer = {
+            "seconds": seconds,
+            "cpu": cpu,
+            "loss": loss,
+            "peak_mb": after.ru_maxrss / 1024,
+            "step_mb": (after.ru_maxrss - before) / 1024,
+        }
         print(json.dumps(answer), flush=True)

@@ -180,6 +180,14 @@ def test_multihead_is_its_formula(allowed: np.ndarray | None) -> None:
     assert_allclose(ours.sum(axis=-1), np.broadcast_to(some[:, None], (B, H, T)), **CLOSE)
 
 
+def test_training_drops_weights_and_then_answers() -> None:
+    block, x, noise = build(rate=0.4), Tensor(normal(B, T, C)), Noise(3)
+    weights = ops.dropout(block.weights(x), rate=0.4, noise=noise)
+    answers = block.out(merge_heads(weights @ split_heads(block.value(x), H)))
+    expected = ops.dropout(answers, rate=0.4, noise=noise)
+    assert_allclose(block(x, noise=Noise(3)).numpy(), expected.numpy(), **CLOSE)
+
+
 def test_without_context_a_sequence_looks_at_itself() -> None:
     block, x = build(rotary=True), Tensor(normal(B, T, C))
     assert_array_equal(block(x).numpy(), block(x, context=x).numpy())

@@ -10,7 +10,7 @@ runs on both:
 
 No global switch says where we compute; the arrays decide. A device is named only where an array
 is born (`asarray(..., device="cuda")`) and where it crosses over (`asnumpy`). This is the only
-file of the package that says `cupy`. Next: tensors, which remember how they were made.
+file of the package that says `cupy`. Next: random bits (noise.py).
 """
 
 from __future__ import annotations
@@ -127,10 +127,10 @@ _ERF = (1.5896038e-07, -5.9856922e-06, 8.9712589e-05, -6.2571960e-04, -1.8438375
         1.0276548e-01, 1.1283797)  # fmt: skip
 
 
-def _erf_on_cpu(x: np.ndarray) -> np.ndarray:
+def _erf_on_cpu(x: np.ndarray) -> Any:
     """float32 trains, so it takes the fast fit; float64 checks, so it takes the C library's erf."""
     if x.dtype != np.float32:
-        return np.asarray(np.vectorize(math.erf, otypes=[x.dtype])(x))
+        return np.vectorize(math.erf, otypes=[x.dtype])(x)
     x = np.clip(x, -4, 4, out=np.empty_like(x))
     square = x * x
     y = np.multiply(square, _ERF[0], out=np.empty_like(x))  # an array even if 0-dimensional

@@ -272,13 +272,8 @@ def test_files_are_the_same_bytes_under_every_locale(played: tuple[Played, Playe
     for path in sorted(theirs.rglob("*")):
         twin = ours / path.relative_to(theirs)
         assert twin.exists(), twin
-        if path.suffix in (".txt", ".tsv", ".toml"):
+        if path.suffix in (".txt", ".tsv", ".toml", ".safetensors"):
             assert twin.read_bytes() == path.read_bytes(), path
-            compared += 1
-        if path.suffix == ".safetensors":
-            one, other = checkpoint.load(twin), checkpoint.load(path)
-            assert one.about == other.about and one.arrays.keys() == other.arrays.keys()
-            assert all((one.arrays[key] == other.arrays[key]).all() for key in one.arrays)
             compared += 1
         if path.suffix == ".jsonl":
             assert without_times(twin.read_bytes()) == without_times(path.read_bytes())

@@ -3,7 +3,7 @@
 A batch is a rectangle of ids, but texts have different lengths: the rest is filled with PAD. PAD
 is never a target, and a causal model's real positions never look at what comes after them, so
 computing on it is waste: a batch is sorted by length, split, and each part cut to its longest
-text. Next: training.
+text. Next: span corruption.
 """
 
 from __future__ import annotations

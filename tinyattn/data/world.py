@@ -1,6 +1,6 @@
 """A made-up world: people nobody has met, and a text in which their birthplaces stand.
 
-The chapters before turned text into numbers with a vocabulary; this one makes a text to learn.
+The files before turned text into numbers and exercises; this one makes a text to learn.
 A GPT is to show that pretraining puts *knowledge* into weights, in three steps:
 
 1. pretrain on `corpus`, short sentences about everybody;
@@ -20,8 +20,8 @@ since a name hints at a country, so a seeded generator invents everything, with 
   season are there to be ignored.
 
 Honest limits: ten patterns are not English, a sentence names just one place, and the birth is all
-it tells. Success here shows that the machinery works, not that it would on real text. The next
-chapter cuts text and questions into batches.
+it tells. Success here shows that the machinery works, not that it would on real text. Next:
+training.
 """
 
 from bisect import bisect_right

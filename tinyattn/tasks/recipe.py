@@ -2,7 +2,7 @@
 
 A recipe is a readable TOML file with one table for each part of the job: model, data, pretraining,
 finetuning, and finetuning without pretraining. The package brings a few by name; a file of your
-own, or single settings, override them. Next: the data of the knowledge task.
+own, or single settings, override them. Next: run folders.
 """
 
 from __future__ import annotations

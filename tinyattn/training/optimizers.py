@@ -2,7 +2,7 @@
 
 AdamW gives every number a step of about the learning rate, whatever the size of its gradient.
 Muon looks at a weight matrix as a whole and makes every direction in it move equally far; only
-hidden matrices have such directions, so the rest is left to AdamW. Next: the training loop.
+hidden matrices have such directions, so the rest is left to AdamW. Next: the settings.
 """
 
 from __future__ import annotations
