@@ -203,7 +203,8 @@ def test_a_cache_changes_nothing(rotary: bool, sizes: list[int]) -> None:
     cache, start = KeyValueCache(capacity=n), 0
     for size in sizes:
         stop = start + size
-        y = block(Tensor(x[:, start:stop]), allowed=causal(size, stop), cache=cache)
+        with no_grad():
+            y = block(Tensor(x[:, start:stop]), allowed=causal(size, stop), cache=cache)
         assert_allclose(y.numpy(), whole[:, start:stop], **CLOSE)
         start = stop
 
@@ -221,14 +222,19 @@ MISTAKES: dict[str, Callable[[Any, Tensor], Any]] = {
     r"x must be \(B, T, 8\); got \(5, 8\)": lambda block, x: block(x[0]),
     r"context must be \(B, T, 8\); got \(2, 5, 3\)": lambda block, x: block(x, context=x[..., :3]),
     "it cannot hold a context": lambda block, x: block(x, context=x, cache=KeyValueCache(9)),
-    "has room for 4 positions; got 5": lambda block, x: block(x, cache=KeyValueCache(4)),
+    "use it inside no_grad": lambda block, x: block(x, cache=KeyValueCache(9)),
 }
 
 
 @pytest.mark.parametrize("message", MISTAKES)
 def test_mistake_is_told(message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, RuntimeError), match=message):
         MISTAKES[message](build(), Tensor(normal(B, T, C)))
+
+
+def test_a_full_cache_says_so() -> None:
+    with no_grad(), pytest.raises(ValueError, match="has room for 4 positions; got 5"):
+        build()(Tensor(normal(B, T, C)), cache=KeyValueCache(4))
 
 
 # The GPT -----------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from tinyattn.attention.core import merge_heads, split_heads
 from tinyattn.backend import Array
 from tinyattn.nn import Dropout, Linear, Rotary
 from tinyattn.noise import Noise
-from tinyattn.tensor import Tensor
+from tinyattn.tensor import Tensor, recording
 
 
 class MultiHead(AttentionBlock):
@@ -85,6 +85,8 @@ class MultiHead(AttentionBlock):
                 raise ValueError(f"MultiHead: {name} must be (B, T, {width}); got {tensor.shape}")
         if context is not None and cache is not None:
             raise ValueError("MultiHead: a cache continues x itself; it cannot hold a context")
+        if cache is not None and recording():
+            raise RuntimeError("MultiHead: a cache keeps no gradients; use it inside no_grad()")
         q_BHTD = split_heads(self.query(x), self.heads)
         k_BHSD = split_heads(self.key(x if context is None else context), self.heads)
         if self.rotary is not None:

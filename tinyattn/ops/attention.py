@@ -61,8 +61,7 @@ def attention(
 
     for rows in parts:
         xp.matmul(q[rows] * scale, k[rows].swapaxes(-1, -2), out=e[rows])
-        small = xp is np and abs(scale) * _longest(q[rows]) * _longest(k[rows]) < SMALL
-        sums = exp_in_place(xp, e[rows], _rows_of(bias, rows, len(shape)), small=small)
+        sums = exp_in_place(xp, e[rows], _rows_of(bias, rows, len(shape)))
         used = e[rows] if keep is None else e[rows] * keep[rows]
         out = xp.matmul(used, v[rows], out=y[rows])
         out *= kept / sums
@@ -87,15 +86,6 @@ def attention(
         return dq, dk, dv, None
 
     return y, vjp
-
-
-SMALL = 60.0
-"""Scores up to ±60 need no subtraction of their maximum: e⁶⁰ and e⁻⁶⁰ are ordinary float32."""
-
-
-def _longest(a: Array) -> float:
-    """The length of the longest vector: |q·k| ≤ |q||k| bounds all scores without looking at one."""
-    return math.sqrt(float(np.einsum("...i,...i->...", a, a).max(initial=0)))
 
 
 def _rows_of(bias: Array | None, rows: Any, ndim: int) -> Array | None:

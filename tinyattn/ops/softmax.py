@@ -39,20 +39,14 @@ def log_mask(xp: Any, allowed: Array, dtype: Any) -> Array:
     return xp.where(allowed, 0.0, -math.inf).astype(dtype)
 
 
-def exp_in_place(
-    xp: Any, x: Array, bias: Array | None, axis: int = -1, *, small: bool = False
-) -> Array:
-    """Overwrite x with exp(x + bias - m), m its maximum; returns the sum, or 1 where that is 0.
-
-    Args: small: whether |x| is known to be so small that exp can do without m.
-    """
+def exp_in_place(xp: Any, x: Array, bias: Array | None, axis: int = -1) -> Array:
+    """Overwrite x with exp(x + bias - m), m its maximum; returns the sum, or 1 where that is 0."""
     if bias is not None:
         x += bias
-    if not small:
-        m = x.max(axis=axis, keepdims=True)
-        if bias is not None:
-            m = xp.where(m == -math.inf, 0, m)  # nothing allowed: exp(-∞ - 0) is 0, -∞ - -∞ NaN
-        x -= m
+    m = x.max(axis=axis, keepdims=True)
+    if bias is not None:
+        m = xp.where(m == -math.inf, 0, m)  # nothing allowed: exp(-∞ - 0) is 0, but -∞ - -∞ NaN
+    x -= m
     xp.exp(x, out=x)
     total = x.sum(axis=axis, keepdims=True)
     return total + (total == 0) if bias is not None else total

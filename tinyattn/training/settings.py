@@ -50,6 +50,8 @@ class TrainSettings:
             raise SettingError(f"optimizer must be 'muon' or 'adamw'; got {self.optimizer!r}")
         if self.decay not in DECAYS:
             raise SettingError(f"decay must be one of {sorted(DECAYS)}; got {self.decay!r}")
+        if self.schedule == "a5-cyclic" and self.end_epochs < 1:
+            raise SettingError("schedule 'a5-cyclic' needs end_epochs, where its cosine ends")
         try:
             self.learning_rates(1, 1)
         except ValueError as error:
