@@ -162,7 +162,8 @@ def attention(
 ) -> Any:  # fmt: skip
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     weights = softmax(np, scale * np.matmul(q, np.swapaxes(k, -1, -2)), allowed)
-    return np.matmul(weights if noise is None else dropout(np, weights, rate, noise), v)
+    dropped = dropout(np, np.swapaxes(weights, -1, -2), rate, noise)  # bits stand keys first
+    return np.matmul(np.swapaxes(dropped, -1, -2), v)
 
 
 def dropout(np: Any, x: Any, rate: float, noise: Noise | None) -> Any:
@@ -365,6 +366,7 @@ CASES: dict[str, list[Case]] = {
         case(einsum, normal(2, 3), normal(3, 4), equation="ij,jk"),
         case(einsum, normal(2, 3), normal(2, 4), normal(3), equation="ij,ik,j->k"),
         case(einsum, normal(2, 5, 3), normal(4, 1, 3, 2), equation="...ij,...jk->i...k"),
+        case(einsum, normal(2, 3, 4), normal(3, 4), equation="...j,...j->..."),
         case(einsum, normal(3, 3), equation="ii->", autograd=False),
         case(einsum, normal(3, 3, 2), equation="iij->ji", autograd=False),
         case(einsum, normal(2, 3), normal(4), equation="ij,k->i"),

@@ -40,6 +40,16 @@ def test_every_web_of_shared_results(steps: list[tuple[str, int, int]]) -> None:
     assert gradcheck(web, np.array([0.3, -0.8]), np.array([0.5, 0.2]), directions=1)
 
 
+def test_a_shared_result_is_visited_once_after_all_its_users() -> None:
+    """Else the time doubles with every floor of this tower."""
+    x = leaf(1)
+    y = x
+    for _ in range(60):
+        y = y + y * 1.0
+    y.backward(np.ones(1))
+    assert x.grad == 2.0**60
+
+
 def test_gradients_add_up_until_zero_grad() -> None:
     x = leaf(1, 2)
     for _ in range(2):

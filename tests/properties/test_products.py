@@ -33,14 +33,14 @@ def equations(draw: st.DrawFn) -> tuple[str, list[tuple[int, ...]]]:
     two axes that broadcast; axes of size 1 may meet longer ones; the output may be left to NumPy.
     """
     sizes = {letter: draw(st.integers(1, 3)) for letter in "abcd"}
-    hidden = (2, 3)
+    hidden, dotted = (2, 3), draw(st.booleans())
     inputs, shapes = [], []
     for _ in range(draw(st.integers(1, 3))):
         letters = draw(st.text("abcd", max_size=3))
         thin = draw(st.sampled_from(["", *letters]))  # a letter whose axis has size 1 here
         thin = thin if letters.count(thin) == 1 else ""
         shape = [1 if c == thin else sizes[c] for c in letters]
-        if draw(st.booleans()):
+        if dotted:
             place = draw(st.integers(0, len(letters)))
             dots = hidden[draw(st.integers(0, 2)) :]
             shape[place:place] = [draw(st.sampled_from([1, n])) for n in dots]
