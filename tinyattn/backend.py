@@ -115,32 +115,16 @@ def scatter_add(target: Array, index: Any, values: Array) -> None:
 
 
 def erf(x: Array) -> Array:
-    """The error function 2/√π ∫₀ˣ exp(-t²) dt, elementwise, in x's precision."""
+    """The error function 2/√π ∫₀ˣ exp(-t²) dt, elementwise, in x's precision.
+
+    On the CPU this is slow; `ops.erf` and `ops.gelu` have a fast formula for float32.
+    """
     return device_of(x).erf(x)
 
 
-# erf(x) ≈ tanh(x·P(x²)) on |x| ≤ 4, beyond which erf is ±1 in float32: tanh has the right ends, and
-# NumPy computes it fast. The coefficients of P, highest first, are a least-squares fit on 1,500
-# Chebyshev nodes, reweighted until the largest errors of erf were equal: 6e-8, and 1.4e-7 with
-# float32 rounding.
-_ERF = (1.5896038e-07, -5.9856922e-06, 8.9712589e-05, -6.2571960e-04, -1.8438375e-04,
-        1.0276548e-01, 1.1283797)  # fmt: skip
-
-
 def _erf_on_cpu(x: np.ndarray) -> Any:
-    """float32 trains, so it takes the fast fit; float64 checks, so it takes the C library's erf."""
-    if x.dtype != np.float32:
-        return np.vectorize(math.erf, otypes=[x.dtype])(x)
-    x = np.clip(x, -4, 4, out=np.empty_like(x))
-    square = x * x
-    y = np.multiply(square, _ERF[0], out=np.empty_like(x))  # an array even if 0-dimensional
-    for coefficient in _ERF[1:-1]:  # Horner's rule, in place
-        y += coefficient
-        y *= square
-    y += _ERF[-1]
-    y *= x
-    np.tanh(y, out=y)
-    return y
+    """The C library's erf, one element at a time: slow, and exact."""
+    return np.vectorize(math.erf, otypes=[x.dtype])(x)
 
 
 register(Device("cpu", np, np.ndarray, put=lambda a: a, get=lambda a: a, erf=_erf_on_cpu))

@@ -85,7 +85,33 @@ def erf(xp: Any, x: Array) -> Any:
     Backward: dx = g·2/√π·exp(-x²)
     Shapes:   y as x
     """
-    return backend.erf(x), (lambda g: g * xp.exp(-_square(xp, x)) * (2 / math.sqrt(math.pi)),)
+    if x.dtype == xp.float32:
+        near = xp.clip(x * math.sqrt(2), -FAR, FAR)
+        y = xp.tanh(_half_log_odds(near, near * near))
+    else:
+        y = backend.erf(x)
+    return y, (lambda g: g * xp.exp(-_square(xp, x)) * (2 / math.sqrt(math.pi)),)
+
+
+FAR = 6.0
+"""Beyond this, Φ is 0 or 1 in float32, to the last bit."""
+
+# Φ(x) ≈ (1 + tanh(x·P(x²)))/2 on |x| ≤ 6. The coefficients of P, highest first: a least-squares
+# fit on 1,500 Chebyshev nodes, reweighted until the largest errors of 2Φ - 1 were equal, 6e-8;
+# with the rounding of float32, 1.4e-7.
+_CDF = (1.756280676e-09, -1.322663602e-07, 3.964773739e-06, -5.530631752e-05, -3.259474919e-05,
+        3.633308442e-02, 7.978849415e-01)  # fmt: skip
+
+
+def _half_log_odds(x: Array, square: Array) -> Array:
+    """atanh(2Φ(x) - 1), half the log-odds of a standard normal being below x; |x| ≤ 6."""
+    y = square * _CDF[0]
+    for coefficient in _CDF[1:-1]:  # Horner's rule, in place
+        y += coefficient
+        y *= square
+    y += _CDF[-1]
+    y *= x
+    return y
 
 
 @op
@@ -141,14 +167,21 @@ def _square(xp: Any, x: Array, out: Array = None) -> Array:
 
 def _gelu_exact(xp: Any, x: Array, y: Array, slope: Array) -> None:
     """Into y: x·Φ(x). Into slope: its derivative Φ(x) + x·φ(x)."""
-    share = backend.erf(x * math.sqrt(0.5))
+    if x.dtype == xp.float32:
+        near = xp.clip(x, -FAR, FAR, out=y)
+        xp.multiply(near, near, out=slope)
+        share = _half_log_odds(near, slope)
+        xp.tanh(share, out=share)
+    else:
+        near = xp.clip(x, -40, 40, out=y)
+        xp.multiply(near, near, out=slope)
+        share = backend.erf(x * math.sqrt(0.5))
     share += 1
     share *= 0.5  # Φ(x)
-    _square(xp, x, out=slope)
     slope *= -0.5
     xp.exp(slope, out=slope)
     slope *= 1 / math.sqrt(2 * math.pi)  # φ(x)
-    slope *= x
+    slope *= near
     slope += share
     xp.multiply(share, x, out=y)
 
