@@ -1,6 +1,6 @@
 """A GPT that learns to add, from examples such as 27+48=57 (digits of the sum last to first).
 
-Half a minute on two cores: python examples/03_add_numbers.py
+About a minute: python examples/03_add_numbers.py
 """
 
 import numpy as np

@@ -111,7 +111,19 @@ def scatter_add(target: Array, index: Any, values: Array) -> None:
     Plain `target[index] += values` keeps only one write per repeated index, on NumPy and CuPy.
     On a GPU the order of the additions is not fixed, so the last bits may differ between runs.
     """
-    array_module(target).add.at(target, index, values)
+    xp = array_module(target)
+    if xp is np and is_array(index) and index.dtype.kind in "iu" and index.ndim == 1 and len(index):
+        _add_rows(target, index % len(target), values)
+    else:
+        xp.add.at(target, index, values)
+
+
+def _add_rows(target: np.ndarray, index: np.ndarray, values: np.ndarray) -> None:
+    """Sort the values by index, sum each run of equals, add the sums: faster than one by one."""
+    order = np.argsort(index, kind="stable")
+    ordered = index[order]
+    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    target[ordered[starts]] += np.add.reduceat(values[order], starts, axis=0)
 
 
 def erf(x: Array) -> Array:

@@ -52,7 +52,10 @@ def op(function: Callable[..., Any]) -> Callable[..., Tensor]:
         if takes_list:
             if args and isinstance(args[0], str):  # einsum("ij,jk->ik", a, b), as in NumPy
                 options[options_in_order[0]], args = args[0], args[1:]
-            bound = list(args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args)
+            if args and isinstance(args[0], (list, tuple)):  # concatenate([a, b], 1)
+                options.update(zip(options_in_order, args[1:], strict=False))
+                args = tuple(args[0])
+            bound = list(args)
             if not bound:
                 raise ValueError(f"{name}: needs at least one tensor")
             return bound

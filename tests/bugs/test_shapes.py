@@ -463,3 +463,8 @@ def test_sums_of_products_have_the_gradients_of_their_unit_tensors(
             pair = (unit, vb) if k == 0 else (va, unit)
             grad.ravel()[place] = (g * np.einsum(equation, *pair)).sum()
         close(operand.grad, grad)
+
+
+def test_concatenate_takes_its_axis_by_position_as_in_numpy() -> None:
+    a = np.arange(6.0).reshape(2, 3)
+    assert (ops.concatenate([a, a], 1).numpy() == np.concatenate([a, a], 1)).all()

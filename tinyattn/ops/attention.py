@@ -1,8 +1,9 @@
 """Chapter 3, continued: scaled dot-product attention as one operation.
 
-Built of matmul, where and softmax it would keep five arrays of T × S numbers for the backward
-pass; written as one operation it keeps one, the weights (derivations/05_attention.md). The
-chapter on attention (`tinyattn/attention/`) builds on it. Next: checking all these gradients.
+Built of matmul, softmax and matmul it needs two arrays of T × S numbers at once, and passes over
+them again and again; written as one operation it needs one, works on it sequence by sequence in
+the cache, and never divides it (derivations/05_attention.md). The chapter on attention
+(`tinyattn/attention/`) builds on it. Next: checking all these gradients.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def attention(
 
     Forward:  y = P v, P = softmax(scale·q kᵀ) over the keys that are allowed; a query for which
               nothing is allowed gets zeros
-    Backward: dv = Pᵀ g; dP = g vᵀ; dS = P·(dP - Σ_s g·y); dq = scale·dS k; dk = scale·dSᵀ q
+    Backward: dv = Pᵀ g; dP = g vᵀ; dS = P·(dP - g·y); dq = scale·dS k; dk = scale·dSᵀ q
     Shapes:   q (..., T, D), k (..., S, D), v (..., S, E) -> y (..., T, E); allowed broadcasts to
               (..., T, S), True = may attend
     Units:    scale·q kᵀ nats

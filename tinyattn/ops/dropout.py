@@ -23,6 +23,8 @@ def dropout(xp: Any, x: Array, *, rate: float, noise: Noise | None) -> Any:
     Raises:   ValueError unless 0 ≤ rate < 1
     Source:   Srivastava and others 2014, section 10 ("inverted" dropout)
     """
+    if not 0 <= rate < 1:
+        raise ValueError(f"dropout: rate must be at least 0 and below 1; got {rate}")
     if noise is None or rate == 0:
         return x, (lambda g: g,)
     keep = noise.keep(xp, x.shape, rate)

@@ -64,8 +64,10 @@ class Step:
         self.workers = workers or os.cpu_count() or 1
         self.executor = ThreadPoolExecutor(self.workers)
         flats = [o.flat for o in optimizers]
-        self._buffers = [[flat.xp.zeros_like(flat.grads) for flat in flats]
-                         for _ in range(self.workers)]  # fmt: skip
+        # Where each worker adds up its gradients: the first in place, the others beside it.
+        others = [[flat.xp.zeros_like(flat.grads) for flat in flats]
+                  for _ in range(1, self.workers)]  # fmt: skip
+        self._buffers = [[flat.grads for flat in flats], *others]
         self._collectors = [
             {key: piece for flat, buffer in zip(flats, buffers, strict=True)
              for key, piece in flat.collector(buffer).items()}
@@ -118,7 +120,6 @@ class Step:
         square = 0.0
         for i, optimizer in enumerate(self.optimizers):
             grads = optimizer.flat.grads
-            grads[...] = self._buffers[0][i]
             for buffers in self._buffers[1:]:
                 grads += buffers[i]
             square += float(asnumpy(grads @ grads))
