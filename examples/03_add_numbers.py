@@ -1,4 +1,4 @@
-"""A GPT that learns to add, from examples such as 27+48=57 (digits of the sum last to first).
+"""A GPT that learns to add, from examples such as 27+48=570 (digits of the sum last to first).
 
 About a minute: python examples/03_add_numbers.py
 """

@@ -112,7 +112,8 @@ def documented_commands() -> list[str]:
 def test_commands_that_are_shown_can_be_typed(line: str) -> None:
     name, *args = shlex.split(line)
     assert name in main.commands
-    context = main.commands[name].make_context(name, args)
+    parent = click.Context(main, **main.context_settings)
+    context = main.commands[name].make_context(name, args, parent=parent)
     assert context.params.get("recipe") in (None, *recipe_names())
 
 

@@ -117,7 +117,7 @@ def test_load_state_tells_all_that_is_wrong_and_changes_nothing() -> None:
     ("init", "std", "bound"),
     [
         (nn.zeros, 0, 0),
-        (nn.GPT2, 0.02, 1),
+        (nn.A5, 0.02, 1),
         (nn.normal(0.5), 0.5, 5),
         (nn.uniform(0.3), 0.3 / 3**0.5, 0.3),
         (nn.xavier_uniform, (2 / 300) ** 0.5, (6 / 300) ** 0.5),

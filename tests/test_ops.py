@@ -243,7 +243,7 @@ MISTAKES: dict[str, tuple[type[Exception], Mistake]] = {
     r"logsumexp: needs at least one": (ValueError, lambda x: x[:, :0].logsumexp()),
     r"softmax: ": (ValueError, lambda x: x[:, :0].softmax()),
     r"log_softmax: ": (ValueError, lambda x: x[:, :0].log_softmax()),
-    r"softmax: allowed must be boolean": (TypeError, lambda x: x.softmax([1, 0, 1])),
+    r"softmax: allowed must be boolean": (TypeError, lambda x: ops.softmax(x, [1, 0, 1])),
     r"where: condition must be boolean": (TypeError, lambda x: ops.where([1, 0, 1], x, 0.0)),
     r"clip: low must not be above high": (ValueError, lambda x: x.clip(1, 0)),
     r"getitem: ": (IndexError, lambda x: x[2]),

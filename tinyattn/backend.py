@@ -113,6 +113,12 @@ def scatter_add(target: Array, index: Any, values: Array) -> None:
     """
     xp = array_module(target)
     if xp is np and is_array(index) and index.dtype.kind in "iu" and index.ndim == 1 and len(index):
+        if index.min() < -len(target) or index.max() >= len(target):
+            raise IndexError(
+                f"index must lie in {-len(target)}..{len(target) - 1}; got {index.min()}.."
+                f"{index.max()}"
+            )
+        values = np.broadcast_to(values, (len(index), *target.shape[1:]))
         _add_rows(target, index % len(target), values)
     else:
         xp.add.at(target, index, values)

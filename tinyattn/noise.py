@@ -59,7 +59,7 @@ class Noise:
             keys = _hash(xp, keys, xp.arange(first, first + size, dtype=xp.uint32), key).ravel()
         words = xp.arange(-(-width // 2), dtype=xp.uint32)  # two 16-bit draws in each
         draws = _hash(xp, keys, words, key).view(xp.uint16)[:, :width]
-        return (draws >= xp.uint16(round(rate * 65536))).reshape(shape)
+        return (draws >= xp.uint16(min(round(rate * 65536), 65535))).reshape(shape)
 
 
 def _hash(xp: Any, keys: Array, counters: Array, key: int) -> Array:

@@ -5,9 +5,9 @@ to the arrays it was made from, and a function, the *vjp* (vector-Jacobian produ
 "how the loss changes with the result" into "how the loss changes with each input". Walking the
 nodes from the loss back to the inputs is the whole of automatic differentiation.
 
-    x = Tensor([3.0], requires_grad=True)
+    x = Tensor(3.0, requires_grad=True)
     y = x * x
-    y.backward()                # x.grad is now [6.0]
+    y.backward()                # x.grad is now 6.0
 
 The rules of the house:
 
@@ -21,7 +21,7 @@ The rules of the house:
   `zero_grad`. `backward` frees the graph as it goes, unless told to keep it.
 - First derivatives only.
 
-Next: the operations themselves, in `tinyattn/ops/`.
+Next: what makes a function an operation (op.py).
 """
 
 from __future__ import annotations
@@ -287,7 +287,8 @@ class Tensor:
     sum, mean, max, min = map(_method, ("sum", "mean", "max", "min"))
     var, std, norm = map(_method, ("var", "std", "norm"))
     cumsum, logsumexp = map(_method, ("cumsum", "logsumexp"))
-    softmax, log_softmax = map(_method, ("softmax", "log_softmax"))
+    softmax = lambda x, axis=-1: OPS["softmax"](x, axis=axis)  # noqa: E731
+    log_softmax = _method("log_softmax")
 
     reshape, transpose, swapaxes = map(_method, ("reshape", "transpose", "swapaxes"))
     squeeze, expand_dims = map(_method, ("squeeze", "expand_dims"))

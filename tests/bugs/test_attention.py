@@ -38,7 +38,7 @@ def bits(rows: str) -> np.ndarray:
     return np.array([[c == "1" for c in row] for row in rows.split("/")])
 
 
-# H12: a row with nothing to see --------------------------------------------------------------
+# a row with nothing to see --------------------------------------------------------------
 
 Q, K = [[1, 0], [0, 1], [1, 1]], [[1, 2], [3, 4], [5, 6]]
 V = [[1, 10], [2, 20], [3, 30]]
@@ -64,7 +64,7 @@ WAYS: dict[str, Callable[..., Tensor]] = {
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_query_that_may_see_nothing_gets_zeros_and_sends_zeros(way: str, device: str) -> None:
-    """H12, pytorch/pytorch#41508, tracel-ai/burn#4697, robertknight/rten#1321."""
+    """pytorch/pytorch#41508, tracel-ai/burn#4697, robertknight/rten#1321."""
     q, k, v = (leaf(x, device) for x in (Q, K, V))
     y = WAYS[way](q, k, v, asarray(ALLOW, device=device))
     close(y.data, [[1, 10], [0, 0], [1.94419278, 19.44192781]], 5e-9)
@@ -75,7 +75,7 @@ def test_a_query_that_may_see_nothing_gets_zeros_and_sends_zeros(way: str, devic
 
 
 def test_its_weights_are_zero_and_not_uniform(device: str) -> None:
-    """H12: filling with -10¹⁰ would give [2, 20], the mean of what it must not see."""
+    """Filling with -10¹⁰ would give [2, 20], the mean of what it must not see."""
     q, k = leaf(Q, device), leaf(K, device)
     weights = ops.softmax(q @ k.T * (1 / np.sqrt(2)), asarray(ALLOW, device=device))
     close(weights.numpy().sum(axis=-1), [1, 0, 1])
@@ -85,7 +85,7 @@ def test_its_weights_are_zero_and_not_uniform(device: str) -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("size", [0.0, 1.0, 1e3, 1e15])
 def test_whatever_the_scores_are(size: float, dtype: Any, device: str) -> None:
-    """H12: also scores near which -10⁹ or -10¹⁰ is no longer minus infinity."""
+    """Also scores near which -10⁹ or -10¹⁰ is no longer minus infinity."""
     for sign in (1, -1):
         q, v = leaf([[1.0], [1.0]], device, dtype), leaf([[1.0], [2.0]], device, dtype)
         k = leaf([[sign * size], [sign * size]], device, dtype)
@@ -97,7 +97,7 @@ def test_whatever_the_scores_are(size: float, dtype: Any, device: str) -> None:
 
 
 def test_softmax_along_any_axis_with_nothing_allowed(device: str) -> None:
-    """H12: the same rule in softmax alone, with masks that broadcast."""
+    """The same rule in softmax alone, with masks that broadcast."""
     for axis, allowed in ((0, bits("010")), (1, bits("0/1")), (-1, np.array(False)),
                           (0, np.array([[False], [False]]))):  # fmt: skip
         x = leaf([[1.0, 2, 3], [4, 5, 6]], device)
@@ -119,7 +119,7 @@ def block_and_inputs(device: str, rotary: bool) -> tuple[MultiHead, Tensor, Tens
 
 @pytest.mark.parametrize("rotary", [False, True])
 def test_no_parameter_of_a_block_is_poisoned(rotary: bool, device: str) -> None:
-    """H12, pytorch/pytorch#196170: a whole text of padding beside an ordinary one.
+    """pytorch/pytorch#196170: a whole text of padding beside an ordinary one.
 
     Its heads give zeros, so its outputs are the last layer's bias, and every parameter but that
     bias has the gradient that the ordinary text alone would give.
@@ -142,7 +142,7 @@ def test_no_parameter_of_a_block_is_poisoned(rotary: bool, device: str) -> None:
 
 @pytest.mark.parametrize("rotary", [False, True])
 def test_gradients_through_a_block_with_dead_rows_pass_the_check(rotary: bool) -> None:
-    """H12: against finite differences, for the inputs and every parameter."""
+    """Against finite differences, for the inputs and every parameter."""
     block, x, z = block_and_inputs("cpu", rotary)
     allowed = bits("01011/00000/11100")
     names, values = zip(*((n, p.numpy()) for n, p in block.named_parameters()), strict=True)
@@ -157,7 +157,7 @@ def test_gradients_through_a_block_with_dead_rows_pass_the_check(rotary: bool) -
 
 
 def test_the_weights_of_a_block_are_zero_where_nothing_is_allowed(device: str) -> None:
-    """H12: what a picture of the attention shows is what was computed."""
+    """What a picture of the attention shows is what was computed."""
     block, x, z = block_and_inputs(device, False)
     allowed = asarray(bits("01011/00000/11100"), device=device)
     weights = block.weights(x, context=z, allowed=allowed).numpy()
@@ -166,7 +166,7 @@ def test_the_weights_of_a_block_are_zero_where_nothing_is_allowed(device: str) -
 
 
 def test_dropout_of_weights_does_not_wake_a_dead_row() -> None:
-    """H12: 0 divided by what was kept is still 0."""
+    """0 divided by what was kept is still 0."""
     for seed in range(5):
         q, k, v = leaf(Q), leaf(K), leaf(V)
         y = ops.attention(q, k, v, ALLOW, rate=0.5, noise=Noise(seed))
@@ -176,7 +176,7 @@ def test_dropout_of_weights_does_not_wake_a_dead_row() -> None:
 
 
 def test_a_mask_must_say_which_way_it_is_meant(device: str) -> None:
-    """H12: 0 and 1, or 0 and -10¹⁰, would be taken for something else without a word."""
+    """0 and 1, or 0 and -10¹⁰, would be taken for something else without a word."""
     q, k, v = (leaf(x, device) for x in (Q, K, V))
     for wrong in (ALLOW.astype(np.int64), np.where(ALLOW, 0, -1e10), ALLOW.astype(np.float32)):
         mask = asarray(wrong, device=device)
@@ -187,13 +187,13 @@ def test_a_mask_must_say_which_way_it_is_meant(device: str) -> None:
 
 
 def test_one_query_with_extreme_scores_attends_without_a_mask() -> None:
-    """H12: `attend` is the same softmax."""
+    """`attend` is the same softmax."""
     answer, weights = attend([1e4, -1e4], [[1.0, 0.0], [0.0, 1.0]], [[1.0], [2.0]])
     close(answer.data, [1])
     close(weights.data, [1, 0])
 
 
-# H13: rectangles -----------------------------------------------------------------------------
+# rectangles -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_one_query_with_extreme_scores_attends_without_a_mask() -> None:
 def test_both_corners_to_which_a_causal_mask_may_be_aligned(
     queries: int, keys: int, start: str, end: str, device: str
 ) -> None:
-    """H13, pytorch/pytorch#103082, Dao-AILab/flash-attention#517, ml-explore/mlx#2835."""
+    """pytorch/pytorch#103082, Dao-AILab/flash-attention#517, ml-explore/mlx#2835."""
     xp = asarray(np.zeros(1), device=device)
     for align, expected in (("start", start), ("end", end)):
         mask = causal(queries, keys, align=align, xp=array_module(xp))
@@ -220,7 +220,7 @@ def test_both_corners_to_which_a_causal_mask_may_be_aligned(
 
 
 def test_the_corner_is_an_argument_and_no_other_word_is_taken_for_one() -> None:
-    """H13, nguynking/CS224N#1, floriankark/cs224n-win2223#5."""
+    """nguynking/CS224N#1, floriankark/cs224n-win2223#5."""
     for wrong in ("top-left", "bottom", "", None, True):
         with pytest.raises(ValueError, match="align must be 'end' or 'start'"):
             causal(2, 5, align=wrong)  # type: ignore[arg-type]
@@ -271,7 +271,7 @@ def bottleneck(align: str) -> Callable[[Tensor], Tensor]:
     [("start", "10000/11000/11100/11010/11001"), ("end", "10000/01000/00100/11110/11111")],
 )
 def test_who_influences_whom_through_a_bottleneck(align: str, expected: str) -> None:
-    """H13: both alignments are causal, and neither leaks, since a row without keys gives zeros.
+    """Both alignments are causal, and neither leaks, since a row without keys gives zeros.
 
     Aligned to the start, inputs 2, 3 and 4 reach nobody but themselves: that is the mask, not a
     bug. Filled with -10¹⁰, the rows without keys would see the future: 11111 in the first row.
@@ -284,7 +284,7 @@ def test_who_influences_whom_through_a_bottleneck(align: str, expected: str) -> 
 
 
 def test_continuing_a_text_from_a_cache_is_the_alignment_to_the_end(device: str) -> None:
-    """H13: with the last two of five queries, the last two rows of the whole."""
+    """With the last two of five queries, the last two rows of the whole."""
     rng = np.random.default_rng(0)
     q, k, v = (Tensor(rng.normal(size=(5, 2)), device=device) for _ in range(3))
     whole = ops.attention(q, k, v, asarray(causal(5, 5), device=device)).numpy()
@@ -293,7 +293,7 @@ def test_continuing_a_text_from_a_cache_is_the_alignment_to_the_end(device: str)
         close(tail.data, whole[5 - rest :])
 
 
-# H14: what is called causal ------------------------------------------------------------------
+# what is called causal ------------------------------------------------------------------
 
 
 def make(name: str) -> AttentionBlock:
@@ -306,7 +306,7 @@ def make(name: str) -> AttentionBlock:
 
 @pytest.mark.parametrize("name", ATTENTION)
 def test_every_registered_block_is_causal_or_refuses_to_be(name: str) -> None:
-    """H14, tatp22/linformer-pytorch#16: no influence on any of the 15 positions above the diagonal.
+    """tatp22/linformer-pytorch#16: no influence on any of the 15 positions above the diagonal.
 
     A block that mixes positions before the mask cannot keep that promise, and has to say so.
     """
@@ -328,7 +328,7 @@ def test_every_registered_block_is_causal_or_refuses_to_be(name: str) -> None:
 
 @pytest.mark.parametrize("name", ATTENTION)
 def test_a_block_takes_short_texts_and_agrees_with_itself_on_them(name: str) -> None:
-    """H14, lucidrains/linformer#8: under a causal mask four tokens give the first four of six."""
+    """lucidrains/linformer#8: under a causal mask four tokens give the first four of six."""
     block, x = make(name), np.random.default_rng(1).normal(size=(1, 6, 8))
     if not (type(block).any_length and type(block).causal):
         pytest.skip("this block promises neither")
@@ -340,7 +340,7 @@ def test_a_block_takes_short_texts_and_agrees_with_itself_on_them(name: str) -> 
 
 @pytest.mark.parametrize("name", ATTENTION)
 def test_what_a_block_cannot_do_it_refuses(name: str) -> None:
-    """H14: a mask or a context that is dropped without a word is the leak."""
+    """A mask or a context that is dropped without a word is the leak."""
     block, x = make(name), Tensor(np.random.default_rng(1).normal(size=(1, 6, 8)))
     z = Tensor(np.random.default_rng(2).normal(size=(1, 4, 8)))
     if type(block).cross:
@@ -355,7 +355,7 @@ def test_what_a_block_cannot_do_it_refuses(name: str) -> None:
 @pytest.mark.parametrize("positions", ["learned", "rotary"])
 @pytest.mark.parametrize("name", ATTENTION)
 def test_a_language_model_cannot_see_the_symbol_it_is_to_predict(name: str, positions: str) -> None:
-    """H14: changing the symbol at j changes no logits before j, at any length up to the context."""
+    """Changing the symbol at j changes no logits before j, at any length up to the context."""
     if not ATTENTION[name].causal:
         pytest.skip("this block does not promise it")
     config = GPTConfig(vocabulary=11, context=6, layers=2, heads=2, width=8, dropout=0.0,
@@ -377,7 +377,7 @@ def test_a_language_model_cannot_see_the_symbol_it_is_to_predict(name: str, posi
 
 
 def test_padding_behind_a_text_changes_nothing_before_it() -> None:
-    """H14: why batches may be filled up with PAD on the right."""
+    """Why batches may be filled up with PAD on the right."""
     config = GPTConfig(vocabulary=5, context=8, layers=2, heads=2, width=8, dropout=0.0)
     model = GPT(config)
     double(model)

@@ -63,7 +63,7 @@ def same(actual: np.ndarray, expected: np.ndarray) -> None:
 def test_an_array_of_any_layout_comes_back(
     name: str, dtype: str, device: str, tmp_path: Path
 ) -> None:
-    """H18, safetensors/safetensors#825: version 0.8.0 wrote memory in the wrong order, silently."""
+    """safetensors/safetensors#825: version 0.8.0 wrote memory in the wrong order, silently."""
     plain = LAYOUTS[name](BASE.astype(dtype))
     there = LAYOUTS[name](asarray(BASE.astype(dtype), device=device))
     path = tmp_path / "a.safetensors"
@@ -77,7 +77,7 @@ def test_an_array_of_any_layout_comes_back(
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int64"])
 @pytest.mark.parametrize("name", HOST_LAYOUTS)
 def test_views_that_only_a_host_has_come_back_too(name: str, dtype: str, tmp_path: Path) -> None:
-    """H18, MinishLab/model2vec#341: broadcast views, windows, other byte orders."""
+    """MinishLab/model2vec#341: broadcast views, windows, other byte orders."""
     array = HOST_LAYOUTS[name](BASE.astype(dtype))
     before = array.copy()
     checkpoint.save(tmp_path / "a.safetensors", {"x": array}, {})
@@ -88,7 +88,7 @@ def test_views_that_only_a_host_has_come_back_too(name: str, dtype: str, tmp_pat
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_chain_of_views_comes_back(data: st.DataObject, tmp_path: Path) -> None:
-    """H18: permuted, sliced and reversed in any combination."""
+    """Permuted, sliced and reversed in any combination."""
     shape = data.draw(st.lists(st.integers(0, 4), min_size=1, max_size=4))
     array = np.arange(np.prod(shape, dtype=int), dtype=np.float32).reshape(shape)
     for _ in range(data.draw(st.integers(1, 3))):
@@ -104,7 +104,7 @@ def test_any_chain_of_views_comes_back(data: st.DataObject, tmp_path: Path) -> N
 
 
 def test_what_is_no_number_comes_back_as_it_was(tmp_path: Path) -> None:
-    """H18: NaN with its sign, infinities, the smallest numbers and minus zero, bit by bit."""
+    """NaN with its sign, infinities, the smallest numbers and minus zero, bit by bit."""
     odd = np.array([np.nan, -np.nan, np.inf, -np.inf, -0.0, 5e-324, 1.7e308])
     checkpoint.save(tmp_path / "a.safetensors", {"x": odd, "t": np.stack([odd, odd]).T}, {})
     saved = checkpoint.load(tmp_path / "a.safetensors").arrays
@@ -113,7 +113,7 @@ def test_what_is_no_number_comes_back_as_it_was(tmp_path: Path) -> None:
 
 
 def test_no_arrays_and_two_names_for_one_array(tmp_path: Path) -> None:
-    """H18, ml-explore/mlx#369: views of one buffer are saved each for itself."""
+    """ml-explore/mlx#369: views of one buffer are saved each for itself."""
     path = tmp_path / "a.safetensors"
     checkpoint.save(path, {}, {"step": 0})
     assert checkpoint.load(path).arrays == {}
@@ -136,7 +136,7 @@ class Strange(Module):
 
 
 def test_a_module_made_of_such_arrays_comes_back(device: str, tmp_path: Path) -> None:
-    """H18: through state, save, load and load_state, before and after an optimiser moved them."""
+    """Through state, save, load and load_state, before and after an optimiser moved them."""
     module = Strange()
     module.to(device)
     AdamW(module.named_parameters())
@@ -156,7 +156,7 @@ def test_a_module_made_of_such_arrays_comes_back(device: str, tmp_path: Path) ->
 
 
 def test_moments_of_an_optimiser_are_views_and_come_back(tmp_path: Path, device: str) -> None:
-    """H18: every piece of the one long array, in the shape of its parameter."""
+    """Every piece of the one long array, in the shape of its parameter."""
     model = GPT(GPTConfig(vocabulary=5, context=4, layers=1, heads=1, width=4))
     model.to(device)
     for optimizer in make_optimizers(model, "muon"):
@@ -195,7 +195,7 @@ def check_ties(model: Tied) -> None:
 
 @pytest.mark.parametrize("owned", [False, True])
 def test_tied_parameters_come_back_tied(owned: bool, device: str, tmp_path: Path) -> None:
-    """H18, ml-explore/mlx#369: saved once, and one and the same after loading and moving."""
+    """ml-explore/mlx#369: saved once, and one and the same after loading and moving."""
     first, second = Tied(0), Tied(1)
     for model in (first, second):
         model.to(device)
@@ -222,7 +222,7 @@ def test_tied_parameters_come_back_tied(owned: bool, device: str, tmp_path: Path
 
 
 def test_an_optimiser_moves_a_tied_parameter_once(device: str) -> None:
-    """H18: two names must not mean two steps, or two copies that drift apart."""
+    """Two names must not mean two steps, or two copies that drift apart."""
     model = Tied(0)
     model.to(device)
     (optimizer,) = make_optimizers(model, "adamw", weight_decay=0.0)
@@ -234,7 +234,7 @@ def test_an_optimiser_moves_a_tied_parameter_once(device: str) -> None:
 
 
 def test_loading_takes_all_or_nothing_and_says_all_that_is_wrong() -> None:
-    """H18: a state that does not fit changes nothing, whichever name it fails at."""
+    """A state that does not fit changes nothing, whichever name it fails at."""
     model = Tied(0)
     before = model.state()
     state = {n: a + 1 for n, a in before.items()}
@@ -253,7 +253,7 @@ def test_loading_takes_all_or_nothing_and_says_all_that_is_wrong() -> None:
 
 @pytest.mark.parametrize("owned", [False, True])
 def test_loading_copies_and_may_take_the_models_own_views(owned: bool) -> None:
-    """H18: parameters may be exchanged, and the caller's arrays stay the caller's."""
+    """Parameters may be exchanged, and the caller's arrays stay the caller's."""
     rng = np.random.default_rng(0)
 
     class Two(Module):
@@ -275,7 +275,7 @@ def test_loading_copies_and_may_take_the_models_own_views(owned: bool) -> None:
 
 
 def test_an_array_that_cannot_be_kept_leaves_the_old_file(tmp_path: Path) -> None:
-    """H18: refused by the name of its type, and nothing is half written."""
+    """Refused by the name of its type, and nothing is half written."""
     path = tmp_path / "a.safetensors"
     checkpoint.save(path, {"x": BASE.T}, {})
     for wrong in (np.array([None]), np.array(["a"]), np.array([1], "datetime64[s]")):

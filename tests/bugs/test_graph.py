@@ -34,11 +34,11 @@ def close(actual: Any, expected: Any, tolerance: float = 1e-9) -> None:
     np.testing.assert_allclose(asnumpy(actual), expected, rtol=0, atol=tolerance)
 
 
-# H01: an intermediate with two users ---------------------------------------------------------
+# an intermediate with two users ---------------------------------------------------------
 
 
 def test_a_sum_with_itself_twice_over_counts_four_paths() -> None:
-    """H01, karpathy/micrograd#64."""
+    """karpathy/micrograd#64."""
     a = leaf(1.0)
     b = a + a
     c = b + b
@@ -47,7 +47,7 @@ def test_a_sum_with_itself_twice_over_counts_four_paths() -> None:
 
 
 def test_a_polynomial_written_with_shared_products_has_its_derivative() -> None:
-    """H01, sebgao/cTensor#5: 6, where the report got 7."""
+    """sebgao/cTensor#5: 6, where the report got 7."""
     x, k = leaf(1.0), Tensor(1.0)
     xk, x2 = x * k, x * x
     f = x * xk + x2 * k + x * xk
@@ -56,7 +56,7 @@ def test_a_polynomial_written_with_shared_products_has_its_derivative() -> None:
 
 
 def test_values_that_meet_again_at_the_end_count_once_a_path() -> None:
-    """H01, karpathy/micrograd#2, #68."""
+    """karpathy/micrograd#2, #68."""
     a, b = leaf(2.0), leaf(3.0)
     c, d = a + b, a * b
     e = c + d
@@ -67,7 +67,7 @@ def test_values_that_meet_again_at_the_end_count_once_a_path() -> None:
 
 
 def test_a_power_of_two_paths_costs_one_visit_a_node() -> None:
-    """H01: 2⁶⁰ paths lead to x; who walks them one by one never comes back."""
+    """2⁶⁰ paths lead to x; who walks them one by one never comes back."""
     x = y = leaf(1.0)
     for _ in range(60):
         y = y + y
@@ -93,7 +93,7 @@ SHARED: dict[str, Callable[[Tensor], Tensor]] = {
 
 @pytest.mark.parametrize("name", SHARED)
 def test_a_node_with_three_users_hands_on_the_sum_of_what_they_send(name: str) -> None:
-    """H01: the same function on one node, and on three copies of it that nobody shares."""
+    """The same function on one node, and on three copies of it that nobody shares."""
 
     def loss(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
         return (a * b).sum() + (c * c * c).sum()
@@ -109,7 +109,7 @@ def test_a_node_with_three_users_hands_on_the_sum_of_what_they_send(name: str) -
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_random_tangle_of_nodes_agrees_with_forward_mode(seed: int) -> None:
-    """H01: derivatives carried forward beside the values know nothing of visiting orders."""
+    """Derivatives carried forward beside the values know nothing of visiting orders."""
     rng = np.random.default_rng(seed)
     leaves = [leaf(v) for v in rng.uniform(0.5, 1.5, 3)]
     nodes = list(leaves)
@@ -136,7 +136,7 @@ def test_a_random_tangle_of_nodes_agrees_with_forward_mode(seed: int) -> None:
 
 
 def test_users_made_before_and_after_one_another_both_count() -> None:
-    """H01, karpathy/micrograd#64: the order of the operands must not decide the visiting order."""
+    """karpathy/micrograd#64: the order of the operands must not decide the visiting order."""
     for swap in (False, True):
         x = leaf(3.0)
         y = x * 2
@@ -147,7 +147,7 @@ def test_users_made_before_and_after_one_another_both_count() -> None:
 
 
 def test_one_weight_in_many_layers_receives_from_all_of_them() -> None:
-    """H01, on a parameter: a weight that is used three times, once transposed."""
+    """on a parameter: a weight that is used three times, once transposed."""
     w = Parameter(np.array([[0.5, -1.0], [2.0, 0.25]]))
     x = np.array([[1.0, 2.0]])
     (((Tensor(x) @ w) @ w) @ w.T).sum().backward()
@@ -157,7 +157,7 @@ def test_one_weight_in_many_layers_receives_from_all_of_them() -> None:
 
 
 def test_a_gradient_is_an_array_however_often_its_leaf_was_used() -> None:
-    """H01: NumPy turns sums of 0-d arrays into numbers; `.grad` must not change its type."""
+    """NumPy turns sums of 0-d arrays into numbers; `.grad` must not change its type."""
     for uses in (1, 2, 3):
         x = leaf(2.0)
         total = sum([x] * uses)
@@ -168,7 +168,7 @@ def test_a_gradient_is_an_array_however_often_its_leaf_was_used() -> None:
 
 
 def test_what_the_loss_does_not_reach_is_left_alone() -> None:
-    """H01: a shared node may also have users that lead nowhere."""
+    """A shared node may also have users that lead nowhere."""
     x, other = leaf(2.0), leaf(5.0)
     y = x * 3
     dead_end = y * other
@@ -176,11 +176,11 @@ def test_what_the_loss_does_not_reach_is_left_alone() -> None:
     assert x.grad == 36 and other.grad is None and dead_end.grad is None and y.grad is None
 
 
-# H02: a deep chain ---------------------------------------------------------------------------
+# a deep chain ---------------------------------------------------------------------------
 
 
 def test_fifty_thousand_additions_need_no_deeper_recursion() -> None:
-    """H02, karpathy/micrograd#90 and tinygrad/tinygrad#9979."""
+    """karpathy/micrograd#90 and tinygrad/tinygrad#9979."""
     limit, began = sys.getrecursionlimit(), time.perf_counter()
     x = leaf(1.0)
     y = x
@@ -193,7 +193,7 @@ def test_fifty_thousand_additions_need_no_deeper_recursion() -> None:
 
 
 def test_a_small_net_unrolled_over_five_thousand_steps() -> None:
-    """H02: the same depth with matrices; checked against backpropagation through time by hand."""
+    """The same depth with matrices; checked against backpropagation through time by hand."""
     rng = np.random.default_rng(0)
     w, u = rng.normal(size=(3, 3)) * 0.4, rng.normal(size=(5_000, 3))
     weight, h = leaf(w), Tensor(np.zeros(3))
@@ -222,7 +222,7 @@ DEEP: dict[str, Callable[[Tensor], Tensor]] = {
 
 @pytest.mark.parametrize("name", DEEP)
 def test_a_deep_chain_of_any_operation(name: str) -> None:
-    """H02: deeper than the recursion limit allows, whatever the chain is made of."""
+    """Deeper than the recursion limit allows, whatever the chain is made of."""
     x = leaf([2.0])
     y = x
     for _ in range(3 * sys.getrecursionlimit()):
@@ -232,7 +232,7 @@ def test_a_deep_chain_of_any_operation(name: str) -> None:
 
 
 def test_a_deep_graph_can_be_kept_and_thrown_away() -> None:
-    """H02: taking a long chain of objects apart recurses too, in C, where it is a crash.
+    """Taking a long chain of objects apart recurses too, in C, where it is a crash.
 
     A thread with a small stack would notice first.
     """
@@ -263,7 +263,7 @@ def test_a_deep_graph_can_be_kept_and_thrown_away() -> None:
 
 
 def test_without_a_graph_a_long_chain_keeps_no_memory() -> None:
-    """H02: inside no_grad every intermediate is freed at once."""
+    """Inside no_grad every intermediate is freed at once."""
     with no_grad():
         x = y = leaf([1.0])
         first = weakref.ref(y + x)
@@ -272,7 +272,7 @@ def test_without_a_graph_a_long_chain_keeps_no_memory() -> None:
     assert first() is None and not y.requires_grad
 
 
-# H03: backward twice -------------------------------------------------------------------------
+# backward twice -------------------------------------------------------------------------
 
 
 def report() -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -281,7 +281,7 @@ def report() -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def test_a_second_backward_without_the_graph_is_an_error_and_changes_nothing() -> None:
-    """H03, karpathy/micrograd#53."""
+    """karpathy/micrograd#53."""
     a, b, d, e = report()
     e.backward()
     assert (a.grad, b.grad, d.grad) == (1, 1, 5)
@@ -291,7 +291,7 @@ def test_a_second_backward_without_the_graph_is_an_error_and_changes_nothing() -
 
 
 def test_with_the_graph_kept_gradients_add_up() -> None:
-    """H03, karpathy/micrograd#102: twice is 2x and three times 3x, never 3x for 2."""
+    """karpathy/micrograd#102: twice is 2x and three times 3x, never 3x for 2."""
     a, b, d, e = report()
     for times in (1, 2, 3):
         e.backward(retain_graph=True)
@@ -299,7 +299,7 @@ def test_with_the_graph_kept_gradients_add_up() -> None:
 
 
 def test_zeroing_the_leaves_in_between_starts_again_from_nothing() -> None:
-    """H03: nothing may be left over inside the graph."""
+    """Nothing may be left over inside the graph."""
     a, b, d, e = report()
     for _ in range(3):
         for x in (a, b, d):
@@ -309,7 +309,7 @@ def test_zeroing_the_leaves_in_between_starts_again_from_nothing() -> None:
 
 
 def test_two_losses_that_share_a_graph() -> None:
-    """H03: the second loss either has its graph, or says that it was freed; never half of it."""
+    """The second loss either has its graph, or says that it was freed; never half of it."""
     x = leaf(2.0)
     shared = x * x
     first, second = shared * 3, shared * 5
@@ -326,7 +326,7 @@ def test_two_losses_that_share_a_graph() -> None:
 
 
 def test_backward_from_the_middle_and_from_the_end() -> None:
-    """H03: an intermediate keeps no gradient that the second call would pick up."""
+    """An intermediate keeps no gradient that the second call would pick up."""
     x = leaf(3.0)
     middle = x * x
     end = middle * 2
@@ -337,7 +337,7 @@ def test_backward_from_the_middle_and_from_the_end() -> None:
 
 
 def test_two_graphs_over_the_same_leaves_add_up() -> None:
-    """H03: gradient accumulation over two batches equals one batch of both."""
+    """Gradient accumulation over two batches equals one batch of both."""
     rng = np.random.default_rng(0)
     layer = Linear(3, 2, rng=rng)
     x = rng.normal(size=(4, 3)).astype(np.float32)
@@ -352,7 +352,7 @@ def test_two_graphs_over_the_same_leaves_add_up() -> None:
 
 
 def test_a_leaf_may_be_its_own_loss() -> None:
-    """H03: with no node at all there is nothing to free."""
+    """With no node at all there is nothing to free."""
     x = leaf(3.0)
     x.backward()
     x.backward()
@@ -360,7 +360,7 @@ def test_a_leaf_may_be_its_own_loss() -> None:
 
 
 def test_gradients_leaves_no_trace() -> None:
-    """H03: `gradients` returns what backward would add, and adds nothing."""
+    """`gradients` returns what backward would add, and adds nothing."""
     a, b, d, e = report()
     a.grad = np.array(7.0)
     got = {id(x): g for x, g in gradients(e, retain_graph=True)}
@@ -370,7 +370,7 @@ def test_gradients_leaves_no_trace() -> None:
     assert a.grad == 8
 
 
-# H10: values that change between forward and backward ----------------------------------------
+# values that change between forward and backward ----------------------------------------
 
 SAVING: dict[str, Callable[[Tensor], Tensor]] = {
     name: getattr(ops, name)
@@ -405,7 +405,7 @@ def untouched(function: Callable[[Tensor], Tensor]) -> np.ndarray:
 
 
 def test_the_saved_output_of_a_sigmoid_cannot_be_overwritten() -> None:
-    """H10, HIPS/autograd#58 and linkedin/Liger-Kernel#272: -2 in the middle is the bug."""
+    """HIPS/autograd#58 and linkedin/Liger-Kernel#272: -2 in the middle is the bug."""
     x = leaf([1.0, 2.0, 3.0])
     s = ops.sigmoid(x)
     with pytest.raises(ValueError, match="read-only"):
@@ -417,7 +417,7 @@ def test_the_saved_output_of_a_sigmoid_cannot_be_overwritten() -> None:
 
 
 def test_the_saved_output_of_a_tanh_cannot_be_overwritten() -> None:
-    """H10, pytorch/pytorch#9391: never -3."""
+    """pytorch/pytorch#9391: never -3."""
     x = leaf([1.0, 2.0, 3.0])
     t = x.tanh()
     with pytest.raises(ValueError, match="read-only"):
@@ -428,7 +428,7 @@ def test_the_saved_output_of_a_tanh_cannot_be_overwritten() -> None:
 
 @pytest.mark.parametrize("name", SAVING)
 def test_nothing_a_vjp_relies_on_can_be_written_to(name: str) -> None:
-    """H10: every way to write into the input or the result is an error, and changes nothing."""
+    """Every way to write into the input or the result is an error, and changes nothing."""
     x = leaf([1.0, 2.0, 3.0])
     y = SAVING[name](x)
     for tensor in (x, y):
@@ -448,7 +448,7 @@ def test_nothing_a_vjp_relies_on_can_be_written_to(name: str) -> None:
 
 @pytest.mark.parametrize("name", SAVING)
 def test_the_array_that_was_passed_in_belongs_to_the_caller(name: str, device: str) -> None:
-    """H10, HIPS/autograd#375: a Tensor copies; so does assignment to `.data`, and `.numpy()`."""
+    """HIPS/autograd#375: a Tensor copies; so does assignment to `.data`, and `.numpy()`."""
     mine = np.array([1.0, 2.0, 3.0])
     x = Tensor(mine, requires_grad=True, device=device)
     y = SAVING[name](x)
@@ -463,7 +463,7 @@ def test_the_array_that_was_passed_in_belongs_to_the_caller(name: str, device: s
 
 
 def test_an_array_of_the_device_is_copied_too(device: str) -> None:
-    """H10: also an array that lives where the tensor does."""
+    """Also an array that lives where the tensor does."""
     mine = Tensor([1.0, 2.0, 3.0], device=device).data.copy()
     x = Tensor(mine, requires_grad=True)
     y = x * x
@@ -492,7 +492,7 @@ OPERANDS: dict[str, Callable[[Tensor, Any], Tensor]] = {
 
 @pytest.mark.parametrize("name", OPERANDS)
 def test_a_plain_array_that_met_a_tensor_may_change_afterwards(name: str) -> None:
-    """H10: constants are copied as well, for vjps hold on to them."""
+    """Constants are copied as well, for vjps hold on to them."""
     function, expected = OPERANDS[name], leaf([1.0, 2.0, 3.0])
     pull(function(expected, np.array([2.0, 1.0, 3.0])))
     x, mine = leaf([1.0, 2.0, 3.0]), np.array([2.0, 1.0, 3.0])
@@ -515,7 +515,7 @@ INDEXED: dict[str, Callable[[Tensor, Any], Tensor]] = {
 
 @pytest.mark.parametrize("name", INDEXED)
 def test_an_index_buffer_may_be_used_again_for_the_next_batch(name: str, device: str) -> None:
-    """H10: a data loader that fills one buffer over and over must not move gradients about."""
+    """A data loader that fills one buffer over and over must not move gradients about."""
     grads = []
     for change in (False, True):
         x = leaf([[1.0], [2.0], [3.0]], device)
@@ -538,7 +538,7 @@ MASKED: dict[str, Callable[[Tensor, Any], Tensor]] = {
 
 @pytest.mark.parametrize("name", MASKED)
 def test_a_mask_buffer_may_be_used_again(name: str, device: str) -> None:
-    """H10: the same for booleans."""
+    """The same for booleans."""
     grads = []
     for change in (False, True):
         x = leaf([1.0, 2.0, 3.0], device)
@@ -552,7 +552,7 @@ def test_a_mask_buffer_may_be_used_again(name: str, device: str) -> None:
 
 
 def test_tables_of_angles_may_change_after_a_rotation(device: str) -> None:
-    """H10: cos and sin are options, and saved like operands."""
+    """Cos and sin are options, and saved like operands."""
     grads = []
     for change in (False, True):
         x = leaf([[1.0, 2.0]], device)
@@ -566,7 +566,7 @@ def test_tables_of_angles_may_change_after_a_rotation(device: str) -> None:
 
 
 def test_gradients_share_no_memory_with_one_another_or_with_the_cotangent() -> None:
-    """H10: clipping one gradient in place must not scale another."""
+    """Clipping one gradient in place must not scale another."""
     a, b, g = leaf([1.0, 2.0]), leaf([3.0, 4.0]), np.array([1.0, 1.0])
     (a + b).backward(g)
     a.grad *= 10
@@ -581,7 +581,7 @@ def test_gradients_share_no_memory_with_one_another_or_with_the_cotangent() -> N
 
 
 def test_assigning_new_values_leaves_an_old_graph_as_it_was(device: str) -> None:
-    """H10: `.data = ` replaces the array; the vjp still holds the one it was computed with."""
+    """`.data = ` replaces the array; the vjp still holds the one it was computed with."""
     x = leaf([1.0, 2.0, 3.0], device)
     y = x * x
     x.data = np.array([7.0, 7.0, 7.0])
@@ -614,7 +614,7 @@ USES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 def test_a_step_between_forward_and_backward_is_an_error_that_names_the_parameter(
     name: str, optimizer: Any, device: str
 ) -> None:
-    """H10: the optimiser writes in place, so the old graph is void; then all is well again."""
+    """The optimiser writes in place, so the old graph is void; then all is well again."""
     w = Parameter(np.array([[1.0, 2.0], [3.0, 5.0]]), device=device, name="hidden.weight")
     x = Tensor([[1.0, -1.0]], device=device)
     optimizer = optimizer([("hidden.weight", w)])
@@ -628,7 +628,7 @@ def test_a_step_between_forward_and_backward_is_an_error_that_names_the_paramete
 
 
 def test_a_step_between_two_backwards_of_a_kept_graph_is_the_same_error() -> None:
-    """H10: retain_graph keeps the graph, not the values."""
+    """Retain_graph keeps the graph, not the values."""
     w = Parameter(np.array([[1.0, 2.0]]), name="w")
     optimizer = AdamW([("w", w)])
     loss = (w * w).sum()
@@ -639,7 +639,7 @@ def test_a_step_between_two_backwards_of_a_kept_graph_is_the_same_error() -> Non
 
 
 def test_loading_parameters_that_an_optimiser_owns_voids_old_graphs_too() -> None:
-    """H10: load_state writes into the optimiser's storage."""
+    """Load_state writes into the optimiser's storage."""
     layer = Linear(2, 2, rng=np.random.default_rng(0))
     AdamW(layer.named_parameters())
     loss = (layer(Tensor(np.ones((1, 2), np.float32))) ** 2).sum()
@@ -650,7 +650,7 @@ def test_loading_parameters_that_an_optimiser_owns_voids_old_graphs_too() -> Non
 
 @pytest.mark.parametrize("name", ["adamw", "muon"])
 def test_a_step_between_forward_and_backward_of_a_whole_model(name: str) -> None:
-    """H10: also where most parameters are used through several layers."""
+    """Also where most parameters are used through several layers."""
     model = GPT(GPTConfig(vocabulary=5, context=4, layers=1, heads=1, width=4, dropout=0.0))
     optimizers = make_optimizers(model, name)
     logits = model(np.array([[1, 2, 3]]))
@@ -666,7 +666,7 @@ def copies(x: Tensor) -> list[Tensor]:
 
 
 def test_copies_of_a_tensor_are_leaves_of_their_own() -> None:
-    """H10: a copy shares no memory, is as protected as the original, and remembers no graph."""
+    """A copy shares no memory, is as protected as the original, and remembers no graph."""
     x = leaf([1.0, 2.0])
     for twin in copies(x) + copies(x * 1):
         with pytest.raises(ValueError, match="read-only"):
@@ -685,7 +685,7 @@ class Pair(Module):
 
 
 def test_a_copied_model_is_free_of_the_optimiser_of_the_original() -> None:
-    """H10: a snapshot of a model in training neither follows it nor ignores what is assigned."""
+    """A snapshot of a model in training neither follows it nor ignores what is assigned."""
     model = Pair()
     optimizer = AdamW(model.named_parameters())
     for snapshot in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):

@@ -33,7 +33,7 @@ def close(actual: Any, expected: Any, tolerance: float = 1e-6) -> None:
     np.testing.assert_allclose(asnumpy(actual), expected, rtol=tolerance, atol=tolerance)
 
 
-# H08: what stands on the left ----------------------------------------------------------------
+# what stands on the left ----------------------------------------------------------------
 
 NUMBERS: dict[str, Any] = {
     "float": 2.0,
@@ -90,9 +90,9 @@ def there(left: Any, device: str) -> Any:
 def test_whatever_stands_on_the_left_the_result_is_a_tensor(
     left: str, sign: str, dtype: Any, device: str
 ) -> None:
-    """H08, pytorch/pytorch#9468, odlgroup/odl#180, numpy/numpy#27348, chainer/chainer#77.
+    """pytorch/pytorch#9468, odlgroup/odl#180, numpy/numpy#27348, chainer/chainer#77.
 
-    Its precision is the tensor's (H09), and its gradient reaches the tensor.
+    Its precision is the tensor's, and its gradient reaches the tensor.
     """
     value = {**NUMBERS, **ARRAYS}[left]
     apply, slope = ARITHMETIC[sign]
@@ -110,7 +110,7 @@ def test_whatever_stands_on_the_left_the_result_is_a_tensor(
 @pytest.mark.parametrize("right", [*NUMBERS, *ARRAYS])
 @pytest.mark.parametrize("sign", ARITHMETIC)
 def test_and_on_the_right_likewise(right: str, sign: str, device: str) -> None:
-    """H08: the same operands on the other side."""
+    """The same operands on the other side."""
     value = {**NUMBERS, **ARRAYS}[right]
     apply, _ = ARITHMETIC[sign]
     t = leaf([1.5, 0.5], device)
@@ -122,14 +122,14 @@ def test_and_on_the_right_likewise(right: str, sign: str, device: str) -> None:
 
 
 def test_the_numbers_of_the_report(device: str) -> None:
-    """H08, pytorch/pytorch#9468: an array times a tensor, summed."""
+    """pytorch/pytorch#9468: an array times a tensor, summed."""
     t = leaf([1, 1], device)
     (there(np.array([2, 3], np.float32), device) * t).sum().backward()
     close(t.grad, [2, 3])
 
 
 def test_matrix_products_with_the_array_on_the_left(device: str) -> None:
-    """H08: `@` too."""
+    """`@` too."""
     for dtype in FLOATS:
         for left in (np.array([2.0, 3.0]), np.array([[2, 3], [4, 5]]), np.ones((3, 1, 2))):
             t = leaf([1, 1], device, dtype)
@@ -149,7 +149,7 @@ def test_matrix_products_with_the_array_on_the_left(device: str) -> None:
 def test_comparisons_give_plain_booleans_on_either_side(
     left: str, compare: Any, device: str
 ) -> None:
-    """H08: they have no gradient to lose, and must not lose elements either."""
+    """They have no gradient to lose, and must not lose elements either."""
     value, at = {**NUMBERS, **ARRAYS}[left], np.array([1.5, 2.0])
     t, other = leaf([1.5, 2.0], device), there(value, device)
     for got, expected in (
@@ -166,7 +166,7 @@ def test_comparisons_give_plain_booleans_on_either_side(
 def test_operators_that_do_not_exist_say_so_on_either_side(
     left: str, apply: Any, device: str
 ) -> None:
-    """H08: NumPy must not try them element by element."""
+    """NumPy must not try them element by element."""
     value, t = there({**NUMBERS, **ARRAYS}[left], device), leaf([1, 1], device)
     for a, b in ((value, t), (t, value), (t, t)):
         with pytest.raises(TypeError):
@@ -174,7 +174,7 @@ def test_operators_that_do_not_exist_say_so_on_either_side(
 
 
 def test_in_place_operators_on_an_array_do_not_swallow_a_tensor(device: str) -> None:
-    """H08: `array += tensor` becomes a tensor or an error, never an array."""
+    """`array += tensor` becomes a tensor or an error, never an array."""
     for apply in (operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.ipow):
         array = there(np.array([2.0, 3.0], np.float32), device)
         try:
@@ -185,7 +185,7 @@ def test_in_place_operators_on_an_array_do_not_swallow_a_tensor(device: str) -> 
 
 
 def test_python_can_add_multiply_and_invert(device: str) -> None:
-    """H08: sum starts at the number 0, prod at 1."""
+    """Sum starts at the number 0, prod at 1."""
     t = leaf([2, 4], device)
     for y, value, slope in (
         (sum([t, t]), [4, 8], [2, 2]),
@@ -238,7 +238,7 @@ NUMPY_FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
 @pytest.mark.parametrize("name", NUMPY_FUNCTIONS)
 @pytest.mark.filterwarnings("error")
 def test_numpys_own_functions_refuse_or_keep_the_graph(name: str, device: str) -> None:
-    """H08, chainer/chainer#77: never an array of numbers, nor one of little tensors."""
+    """chainer/chainer#77: never an array of numbers, nor one of little tensors."""
     array, t = np.array([2, 3], np.float32), leaf([1, 1], device)
     try:
         y = NUMPY_FUNCTIONS[name](array, t)
@@ -249,7 +249,7 @@ def test_numpys_own_functions_refuse_or_keep_the_graph(name: str, device: str) -
 
 
 def test_what_is_no_real_number_is_refused_by_name(device: str) -> None:
-    """H08: complex numbers, dates, texts and objects do not become tensors by accident."""
+    """Complex numbers, dates, texts and objects do not become tensors by accident."""
     t = leaf([1, 1], device)
     for wrong in (1j, np.complex64(1j), np.array([1j, 2]), "a", np.str_("a"), None,
                   np.datetime64("2020-01-01"), np.array(["a", "b"]), object(),
@@ -264,7 +264,7 @@ def test_what_is_no_real_number_is_refused_by_name(device: str) -> None:
 
 
 def test_arrays_of_another_device_are_refused_on_either_side() -> None:
-    """H08, with CuPy: nothing moves between host and GPU by itself."""
+    """with CuPy: nothing moves between host and GPU by itself."""
     host, far = np.ones(2, np.float32), leaf([1, 1], "strict")
     near, foreign = leaf([1, 1]), leaf([1, 1], "strict").data
     for apply, _ in ARITHMETIC.values():
@@ -277,11 +277,11 @@ def test_arrays_of_another_device_are_refused_on_either_side() -> None:
                 compare(*pair)
 
 
-# H09: precision ------------------------------------------------------------------------------
+# precision ------------------------------------------------------------------------------
 
 
 def test_numpys_numbers_do_not_widen(device: str) -> None:
-    """H09, HIPS/autograd#163, #199, cupy/cupy#7418: each of these is float64 between arrays."""
+    """HIPS/autograd#163, #199, cupy/cupy#7418: each of these is float64 between arrays."""
     t = leaf([[1.0, 2.0], [3.0, 4.0]], device)
     count = there(np.array([1, 2]), device)
     for y in (
@@ -309,7 +309,7 @@ def test_numpys_numbers_do_not_widen(device: str) -> None:
 
 
 def test_the_data_decide_the_precision_of_a_tensor(device: str) -> None:
-    """H09: and a mixture of two is an error, not the wider one."""
+    """And a mixture of two is an error, not the wider one."""
     for dtype in FLOATS:
         assert Tensor(np.ones(2, dtype), device=device).dtype == dtype
         assert Tensor([1, 2], dtype=dtype, device=device).dtype == dtype
@@ -371,7 +371,7 @@ def test_three_steps_of_training_never_leave_the_models_precision(
     dtype: Any, optimizer: str, positions: str, gelu: str, device: str,
     seen: dict[str, set[str]],
 ) -> None:  # fmt: skip
-    """H09, HIPS/autograd#671, dlsyscourse/hw2#11, netket/netket#1218: every activation, gradient,
+    """HIPS/autograd#671, dlsyscourse/hw2#11, netket/netket#1218: every activation, gradient,
     moment and parameter, with dropout, clipping and a scheduled rate."""
     config = GPTConfig(vocabulary=7, context=6, layers=2, heads=2, width=8, dropout=0.2,
                        positions=positions, gelu=gelu)  # fmt: skip
@@ -400,7 +400,7 @@ def test_three_steps_of_training_never_leave_the_models_precision(
 def test_a_block_of_attention_keeps_its_precision_with_masks_and_a_context(
     dtype: Any, device: str, seen: dict[str, set[str]]
 ) -> None:
-    """H09: 1/√D, the mask, the norm, the division by a count."""
+    """1/√D, the mask, the norm, the division by a count."""
     rng = np.random.default_rng(0)
     block, norm, head = MultiHead(4, 2, rng=rng), LayerNorm(4), Linear(4, 3, rng=rng)
     for module in (block, norm, head):
@@ -420,7 +420,7 @@ def test_a_block_of_attention_keeps_its_precision_with_masks_and_a_context(
 
 
 def test_rotary_angles_are_as_exact_as_the_numbers_they_turn() -> None:
-    """H09: float64 through float32 tables has the type of float64 and the digits of float32."""
+    """Float64 through float32 tables has the type of float64 and the digits of float32."""
     block = MultiHead(4, 1, rng=np.random.default_rng(0), rotary=True)
     double(block)
     assert block.rotary is not None
@@ -434,7 +434,7 @@ def test_rotary_angles_are_as_exact_as_the_numbers_they_turn() -> None:
 
 
 def test_an_optimiser_refuses_parameters_of_two_precisions() -> None:
-    """H09: one flat array would silently convert some of them."""
+    """One flat array would silently convert some of them."""
     mixed = [("a", Parameter(np.ones(2, np.float32))), ("b", Parameter(np.ones(2)))]
     for make in (FlatParameters, AdamW):
         with pytest.raises((TypeError, ValueError), match="precision"):

@@ -33,30 +33,30 @@ def pulled(function: Callable[[Tensor], Tensor], x: Any, g: Any = None) -> np.nd
     return asnumpy(t.grad)
 
 
-# H05: ties -----------------------------------------------------------------------------------
+# ties -----------------------------------------------------------------------------------
 
 
 def test_two_equal_maxima_share_the_gradient() -> None:
-    """H05, HIPS/autograd#141 and pytorch/pytorch#56734."""
+    """HIPS/autograd#141 and pytorch/pytorch#56734."""
     close(pulled(ops.max, [1, 3, 3, 2]), [0, 0.5, 0.5, 0])
     close(pulled(ops.min, [3, 1, 1, 2]), [0, 0.5, 0.5, 0])
 
 
 def test_ties_in_rows_are_split_row_by_row() -> None:
-    """H05, microsoft/onnxruntime#7217."""
+    """microsoft/onnxruntime#7217."""
     x, g = [[2, 2, 1], [0, 0, 0]], np.array([10.0, 6.0])
     close(pulled(lambda t: t.max(axis=1), x, g), [[5, 5, 0], [2, 2, 2]])
     close(pulled(lambda t: -((-t).min(axis=-1)), x, g), [[5, 5, 0], [2, 2, 2]])
 
 
 def test_the_maximum_of_a_tensor_with_itself_is_that_tensor() -> None:
-    """H05, HIPS/autograd#212: exactly 1, not 0 and not 2."""
+    """HIPS/autograd#212: exactly 1, not 0 and not 2."""
     for extreme in (ops.maximum, ops.minimum):
         assert pulled(lambda a, f=extreme: f(a, a), 1.0) == 1
 
 
 def test_two_equal_leaves_share_the_gradient_of_their_maximum() -> None:
-    """H05: one convention, an even split, for reductions and for pairs."""
+    """One convention, an even split, for reductions and for pairs."""
     for extreme in (ops.maximum, ops.minimum):
         a, b = leaf(1.0), leaf(1.0)
         extreme(a, b).backward()
@@ -69,7 +69,7 @@ def test_two_equal_leaves_share_the_gradient_of_their_maximum() -> None:
 def test_no_gradient_is_lost_or_made_whatever_ties(
     extreme: Any, axis: Any, keepdims: bool, device: str
 ) -> None:
-    """H05: summed over the reduced axes, dx is g; and it is 0 wherever x is not extreme."""
+    """Summed over the reduced axes, dx is g; and it is 0 wherever x is not extreme."""
     rng = np.random.default_rng(0)
     for dtype in FLOATS:
         values = rng.integers(0, 3, (3, 4, 5))
@@ -84,14 +84,14 @@ def test_no_gradient_is_lost_or_made_whatever_ties(
 
 
 def test_infinities_tie_like_any_other_number() -> None:
-    """H05: -∞ everywhere, or +∞ twice."""
+    """-∞ everywhere, or +∞ twice."""
     close(pulled(ops.max, [-np.inf, -np.inf]), [0.5, 0.5])
     close(pulled(ops.max, [np.inf, 1, np.inf]), [0.5, 0, 0.5])
     close(pulled(ops.max, [0.0, -0.0]), [0.5, 0.5])
 
 
 def test_ties_of_broadcast_operands_keep_their_mass() -> None:
-    """H05: what a tie sends to a row is summed over the row's uses."""
+    """What a tie sends to a row is summed over the row's uses."""
     a, b = leaf([[1.0], [2.0]]), leaf([1.0, 2.0, 3.0])
     g = np.array([[1.0, 2.0, 4.0], [8.0, 16.0, 32.0]])
     ops.maximum(a, b).backward(g)
@@ -101,30 +101,30 @@ def test_ties_of_broadcast_operands_keep_their_mass() -> None:
 
 
 def test_a_constant_that_ties_takes_its_half() -> None:
-    """H05: the rule does not depend on whether the other operand is learned."""
+    """The rule does not depend on whether the other operand is learned."""
     close(pulled(lambda x: ops.maximum(x, 0.0), [-1, 0, 1], np.ones(3)), [0, 0.5, 1])
     close(pulled(lambda x: ops.maximum(np.zeros(3), x), [-1, 0, 1], np.ones(3)), [0, 0.5, 1])
     close(pulled(lambda x: ops.minimum(x, 0.0), [-1, 0, 1], np.ones(3)), [1, 0.5, 0])
 
 
 def test_kinks_have_the_slopes_that_are_written_down() -> None:
-    """H05: relu, absolute and clip say what they do at their kinks."""
+    """Relu, absolute and clip say what they do at their kinks."""
     close(pulled(ops.relu, [-1, 0, 1], np.ones(3)), [0, 0, 1])
     close(pulled(ops.absolute, [-1, 0, 1], np.ones(3)), [-1, 0, 1])
     close(pulled(lambda x: x.clip(-1, 1), [-2, -1, 0, 1, 2], np.ones(5)), [0, 1, 1, 1, 0])
 
 
 def test_next_to_a_tie_the_gradient_is_that_of_the_winner() -> None:
-    """H05: away from ties finite differences agree, so the split is only for exact ties."""
+    """Away from ties finite differences agree, so the split is only for exact ties."""
     x = np.array([1.0, 3.0 + 1e-3, 3.0, 2.0])
     assert gradcheck(ops.max, x) and gradcheck(lambda t: ops.maximum(t, t[::-1]), x)
 
 
-# H06: constant inputs ------------------------------------------------------------------------
+# constant inputs ------------------------------------------------------------------------
 
 
 def test_the_norm_of_nothing_has_gradient_zero() -> None:
-    """H06, HIPS/autograd#151 and pytorch/pytorch#2421; squared, pytorch/pytorch#4320."""
+    """HIPS/autograd#151 and pytorch/pytorch#2421; squared, pytorch/pytorch#4320."""
     close(pulled(ops.norm, [0, 0, 0]), [0, 0, 0])
     close(pulled(lambda x: ops.norm(x) ** 2, [0, 0, 0]), [0, 0, 0])
     close(pulled(lambda x: ops.norm(x) * ops.norm(x), [0, 0, 0]), [0, 0, 0])
@@ -132,7 +132,7 @@ def test_the_norm_of_nothing_has_gradient_zero() -> None:
 
 
 def test_the_deviation_of_equal_numbers_has_gradient_zero() -> None:
-    """H06, HIPS/autograd#268, #570."""
+    """HIPS/autograd#268, #570."""
     close(pulled(ops.std, [2, 2, 2]), [0, 0, 0])
     close(pulled(lambda x: ops.std(x) ** 2, [2, 2, 2]), [0, 0, 0])
     close(pulled(ops.var, [2, 2, 2]), [0, 0, 0])
@@ -147,7 +147,7 @@ def test_the_deviation_of_equal_numbers_has_gradient_zero() -> None:
 def test_equal_numbers_deviate_by_nothing_although_their_mean_is_rounded(
     value: float, count: int, dtype: Any
 ) -> None:
-    """H06, HIPS/autograd#586: the mean of three times 0.1 is not 0.1, and the slope there not ±1/3.
+    """HIPS/autograd#586: the mean of three times 0.1 is not 0.1, and the slope there not ±1/3.
 
     Adding a constant to all numbers leaves the deviation alone, so its gradient sums to 0.
     """
@@ -160,7 +160,7 @@ def test_equal_numbers_deviate_by_nothing_although_their_mean_is_rounded(
 
 
 def test_only_the_dead_rows_are_zero(device: str) -> None:
-    """H06, HIPS/autograd#617: a zero row must not spoil the others, nor they hide it."""
+    """HIPS/autograd#617: a zero row must not spoil the others, nor they hide it."""
     for dtype in FLOATS:
         x = leaf([[3.0, 4.0], [0.0, 0.0], [0.0, -2.0]], device, dtype)
         x.norm(axis=1).backward(np.array([1.0, 10.0, 100.0]))
@@ -171,13 +171,13 @@ def test_only_the_dead_rows_are_zero(device: str) -> None:
 
 
 def test_no_gradient_is_not_a_number_times_nothing() -> None:
-    """H06: an upstream gradient of 0 stays 0 where the slope would be infinite."""
+    """An upstream gradient of 0 stays 0 where the slope would be infinite."""
     close(pulled(lambda x: ops.norm(x) * 0.0, [0, 0]), [0, 0])
     close(pulled(lambda x: ops.std(x) * 0.0, [1, 1]), [0, 0])
 
 
 def test_a_constant_row_through_layer_norm() -> None:
-    """H06, HIPS/autograd#617: output 0, and the gradient (g - mean g)/√ε."""
+    """HIPS/autograd#617: output 0, and the gradient (g - mean g)/√ε."""
     x, g = leaf([5.0] * 4), np.array([1.0, 2.0, 3.0, 4.0])
     y = ops.layer_norm(x, np.ones(4), np.zeros(4))
     y.backward(g)
@@ -187,7 +187,7 @@ def test_a_constant_row_through_layer_norm() -> None:
 
 
 def test_a_row_through_layer_norm_whose_gradient_is_nearly_nothing() -> None:
-    """H06: the variance is divided by n; the upstream is an affine function of the input."""
+    """The variance is divided by n; the upstream is an affine function of the input."""
     x = leaf([1.0, 2.0, 3.0, 4.0])
     y = ops.layer_norm(x, np.ones(4), np.zeros(4))
     y.backward(np.array([1.0, 2.0, 3.0, 4.0]))
@@ -196,7 +196,7 @@ def test_a_row_through_layer_norm_whose_gradient_is_nearly_nothing() -> None:
 
 
 def test_layer_norm_made_of_its_parts_agrees() -> None:
-    """H06: mean, var and sqrt give what the one operation gives, also at a constant row."""
+    """Mean, var and sqrt give what the one operation gives, also at a constant row."""
     values, g = np.array([[5.0] * 4, [1, 2, 3, 4], [0, 0, 0, 0]]), np.arange(12.0).reshape(3, 4)
 
     def parts(x: Tensor) -> Tensor:
@@ -209,7 +209,7 @@ def test_layer_norm_made_of_its_parts_agrees() -> None:
 
 @pytest.mark.parametrize("value", [0.0, 0.1, -3.0, 1e4])
 def test_dead_positions_train_no_nan_into_a_layer(value: float, device: str) -> None:
-    """H06: gain and bias get ordinary gradients too; also for rows of a single number."""
+    """Gain and bias get ordinary gradients too; also for rows of a single number."""
     for width in (1, 3, 4):
         layer = LayerNorm(width)
         layer.to(device)
@@ -221,7 +221,7 @@ def test_dead_positions_train_no_nan_into_a_layer(value: float, device: str) -> 
 
 
 def test_a_model_whose_embedding_is_all_zero_still_learns() -> None:
-    """H06: every layer norm then sees constant rows; nothing may become NaN."""
+    """Every layer norm then sees constant rows; nothing may become NaN."""
     model = GPT(GPTConfig(vocabulary=5, context=4, layers=2, heads=2, width=4, dropout=0.0))
     model.embedding.weight.data = np.zeros((5, 4))
     ids = np.array([[1, 2, 3, 4]])
@@ -232,7 +232,7 @@ def test_a_model_whose_embedding_is_all_zero_still_learns() -> None:
 
 @pytest.mark.parametrize("optimizer", [AdamW, Muon])
 def test_a_gradient_of_zero_moves_nothing_but_the_decay(optimizer: Any) -> None:
-    """H06: Adam divides by √v and Muon by the norm of the gradient, which are 0 here."""
+    """Adam divides by √v and Muon by the norm of the gradient, which are 0 here."""
     w = Parameter(np.array([[1.0, 2.0], [3.0, 4.0]]))
     rule = optimizer([("w.weight", w)], weight_decay=0.0)
     rule.step(0.1)
@@ -241,7 +241,7 @@ def test_a_gradient_of_zero_moves_nothing_but_the_decay(optimizer: Any) -> None:
 
 
 def test_powers_and_products_at_zero() -> None:
-    """H06: 0·∞ lurks in the derivative of a power too."""
+    """0·∞ lurks in the derivative of a power too."""
     close(pulled(lambda x: x**0, [0, 2], np.ones(2)), [0, 0])
     close(pulled(lambda x: x**1, [0, 2], np.ones(2)), [1, 1])
     close(pulled(lambda x: x**2, [0, 2], np.ones(2)), [0, 4])
@@ -250,7 +250,7 @@ def test_powers_and_products_at_zero() -> None:
     close(pulled(lambda x: x / np.array([2.0, 4.0]), [0, 0], np.ones(2)), [0.5, 0.25])
 
 
-# H11: extreme logits -------------------------------------------------------------------------
+# extreme logits -------------------------------------------------------------------------
 
 EXTREME = [
     ([-431, 279, 427], 0, 858, [-1, 5.30e-65, 1]),
@@ -268,7 +268,7 @@ def host_ids(values: Any, device: str) -> Any:
 def test_extreme_logits_cost_what_they_should(
     logits: list[float], target: int, loss: float, slope: list[float], dtype: Any, device: str
 ) -> None:
-    """H11, FluxML/NNlib.jl#68, tensorflow/tensorflow#21271, Theano/Theano#3162: exact."""
+    """FluxML/NNlib.jl#68, tensorflow/tensorflow#21271, Theano/Theano#3162: exact."""
     x = leaf([logits], device, dtype)
     y = ops.cross_entropy(x, host_ids([target], device))
     y.backward()
@@ -282,7 +282,7 @@ def test_extreme_logits_cost_what_they_should(
 def test_the_same_loss_through_log_softmax_and_through_logsumexp(
     logits: list[float], target: int, loss: float, slope: list[float], dtype: Any, device: str
 ) -> None:
-    """H11, HIPS/autograd#110: every way to write the loss is as stable as the one operation."""
+    """HIPS/autograd#110: every way to write the loss is as stable as the one operation."""
     for write in (lambda z: -z.log_softmax()[target], lambda z: z.logsumexp() - z[target]):
         x = leaf(logits, device, dtype)
         y = write(x)
@@ -292,7 +292,7 @@ def test_the_same_loss_through_log_softmax_and_through_logsumexp(
 
 
 def test_the_gradient_of_softmax_is_seen_only_by_weights_that_differ(device: str) -> None:
-    """H11, harvard-edge/cs249r_book#2053: under a plain sum it would be 0, right or wrong."""
+    """harvard-edge/cs249r_book#2053: under a plain sum it would be 0, right or wrong."""
     x = leaf([0, 0, 0], device)
     (ops.softmax(x) * Tensor([1.0, 2.0, 3.0], device=device)).sum().backward()
     close(x.grad, [-1 / 3, 0, 1 / 3])
@@ -303,7 +303,7 @@ def test_the_gradient_of_softmax_is_seen_only_by_weights_that_differ(device: str
 def test_softmax_of_extreme_logits_is_a_distribution(
     logits: list[float], dtype: Any, device: str
 ) -> None:
-    """H11: positive, summing to 1, with a finite gradient; also with a mask, also far below 0."""
+    """Positive, summing to 1, with a finite gradient; also with a mask, also far below 0."""
     for shift in (0, -1e4, 1e4):
         for allowed in (None, [True, True, True], [True, False, True], [False, True, False]):
             x = leaf(np.array(logits) + shift, device, dtype)
@@ -320,7 +320,7 @@ def test_softmax_of_extreme_logits_is_a_distribution(
 
 @pytest.mark.parametrize("axis", [0, 1, -1, (0, 1), None], ids=str)
 def test_logsumexp_neither_overflows_nor_forgets(axis: Any) -> None:
-    """H11: far beyond where exp overflows, or where all of it underflows."""
+    """Far beyond where exp overflows, or where all of it underflows."""
     for shift in (0, 1e3, 1e6, -1e3, -1e6):
         values = np.array([[0.0, 1.0, 2.0], [3.0, -1.0, 0.5]])
         expected = np.log(np.exp(values).sum(axis=axis)) + shift
@@ -333,7 +333,7 @@ def test_logsumexp_neither_overflows_nor_forgets(axis: Any) -> None:
 
 
 def test_impossible_logits_have_probability_nothing(device: str) -> None:
-    """H11, HIPS/autograd#110: -∞ is a way to rule a symbol out, not an overflow."""
+    """HIPS/autograd#110: -∞ is a way to rule a symbol out, not an overflow."""
     x = leaf([[-np.inf, 0, 0]], device)
     y = ops.cross_entropy(x, host_ids([1], device))
     y.backward()
@@ -349,7 +349,7 @@ def test_impossible_logits_have_probability_nothing(device: str) -> None:
 
 
 def test_a_row_that_does_not_count_cannot_spoil_the_loss(device: str) -> None:
-    """H11: an ignored row stands at id 0, and that may well be a symbol that was ruled out."""
+    """An ignored row stands at id 0, and that may well be a symbol that was ruled out."""
     x = leaf([[-np.inf, 1.0, 2.0], [0.0, 0.0, 0.0]], device)
     y = ops.cross_entropy(x, host_ids([0, 1], device), ignore=0)
     y.backward()
@@ -358,7 +358,7 @@ def test_a_row_that_does_not_count_cannot_spoil_the_loss(device: str) -> None:
 
 
 def test_a_batch_in_which_nothing_counts_costs_nothing(device: str) -> None:
-    """H11: 0/0 in a mean over no targets."""
+    """0/0 in a mean over no targets."""
     x = leaf([[1e4, -1e4], [3.0, 4.0]], device)
     y = ops.cross_entropy(x, host_ids([-1, -1], device), ignore=-1)
     y.backward()
@@ -369,7 +369,7 @@ def test_a_batch_in_which_nothing_counts_costs_nothing(device: str) -> None:
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("size", [50.0, 1e3, 1e10, 1e15, 1e19, 1e25, 1e30])
 def test_saturated_activations_have_their_limits(size: float, dtype: Any) -> None:
-    """H11: beyond saturation values and slopes are ordinary, however far beyond."""
+    """Beyond saturation values and slopes are ordinary, however far beyond."""
     g = np.ones(2, dtype)
     limits: dict[str, tuple[Callable[[Tensor], Tensor], list[float], list[float]]] = {
         "sigmoid": (ops.sigmoid, [0, 1], [0, 0]),
@@ -388,7 +388,7 @@ def test_saturated_activations_have_their_limits(size: float, dtype: Any) -> Non
 
 
 def test_attention_with_extreme_scores_picks_one_key(device: str) -> None:
-    """H11: scores of ±10⁴, in both precisions."""
+    """Scores of ±10⁴, in both precisions."""
     for dtype in FLOATS:
         q, k, v = (leaf(x, device, dtype) for x in ([[100.0]], [[100.0], [-100.0]], [[1.0], [2.0]]))
         y = ops.attention(q, k, v)
@@ -400,7 +400,7 @@ def test_attention_with_extreme_scores_picks_one_key(device: str) -> None:
 
 
 def test_gradients_of_moderately_extreme_logits_pass_the_check() -> None:
-    """H11: differences of ±30 still leave digits for finite differences to see."""
+    """Differences of ±30 still leave digits for finite differences to see."""
     z = np.array([[30.0, 0.0, -30.0], [5.0, 4.0, -29.0]])
     ids = np.array([2, 1])
     assert gradcheck(lambda x: ops.cross_entropy(x, ids), z)

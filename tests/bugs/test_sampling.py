@@ -22,20 +22,20 @@ def draw(logits: Any, count: int = 100, **settings: Any) -> list[int]:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
 def test_temperature_zero_is_greedy_without_dividing_by_it(dtype: Any) -> None:
-    """H15, karpathy/nanoGPT#738: token 4, and no generator is needed."""
+    """karpathy/nanoGPT#738: token 4, and no generator is needed."""
     for zero in (0, 0.0, -0.0, np.float32(0)):
         assert next_ids(LOGITS.astype(dtype), temperature=zero).tolist() == [4]
 
 
 def test_top_one_is_greedy_for_every_seed() -> None:
-    """H15, karpathy/nanoGPT#546, kingoflolz/mesh-transformer-jax#164."""
+    """karpathy/nanoGPT#546, kingoflolz/mesh-transformer-jax#164."""
     assert draw(LOGITS, top_k=1) == [4] * 100
     assert draw(NEGATIVE, top_k=1) == [0] * 100
     assert next_ids(LOGITS, top_k=1).tolist() == [4]
 
 
 def test_the_first_of_equal_maxima_wins_always() -> None:
-    """H15, vllm-project/vllm#50979: greedy must be the same greedy everywhere."""
+    """vllm-project/vllm#50979: greedy must be the same greedy everywhere."""
     tied = np.array([[1.0, 7, 7, 7], [7, 1, 1, 7]])
     for settings in ({"temperature": 0}, {"top_k": 1}, {"top_p": 1e-9}, {"top_k": 1, "top_p": 1.0}):
         for seed in range(20):
@@ -44,7 +44,7 @@ def test_the_first_of_equal_maxima_wins_always() -> None:
 
 
 def test_top_three_keeps_three_and_of_equals_the_first() -> None:
-    """H15, karpathy/minGPT#10: a threshold keeps all four tokens that are as good as the third."""
+    """karpathy/minGPT#10: a threshold keeps all four tokens that are as good as the third."""
     assert set(draw(LOGITS, 300, top_k=3)) == {4, 1, 2}
     assert set(draw(LOGITS, 300, top_k=2)) == {4, 1}
     assert set(draw(np.zeros((1, 4)), 100, top_k=2)) == {0, 1}
@@ -52,7 +52,7 @@ def test_top_three_keeps_three_and_of_equals_the_first() -> None:
 
 @pytest.mark.parametrize("top_k", [5, 6, 99, 10**9])
 def test_a_k_of_the_vocabulary_or_more_is_no_filter(top_k: int) -> None:
-    """H15, kingoflolz/mesh-transformer-jax#164: not an error, and the very same draws."""
+    """kingoflolz/mesh-transformer-jax#164: not an error, and the very same draws."""
     assert draw(LOGITS, top_k=top_k) == draw(LOGITS) == draw(LOGITS, top_p=1.0)
 
 
@@ -65,7 +65,7 @@ def test_a_k_of_the_vocabulary_or_more_is_no_filter(top_k: int) -> None:
     ids=str,
 )  # fmt: skip
 def test_settings_out_of_range_are_refused_by_name(settings: dict[str, Any]) -> None:
-    """H15: before anything is drawn, whatever the other settings are."""
+    """Before anything is drawn, whatever the other settings are."""
     wrong = list(settings)[-1]
     with pytest.raises(ValueError, match=f"{wrong} must be"):
         next_ids(LOGITS, rng=np.random.default_rng(0), **settings)
@@ -74,7 +74,7 @@ def test_settings_out_of_range_are_refused_by_name(settings: dict[str, Any]) -> 
 @pytest.mark.parametrize("temperature", [1e-3, 1e-8, 1e-30, 1e-300, 5e-324])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_tiny_temperature_is_finite_and_greedy(temperature: float, dtype: Any) -> None:
-    """H15: and without a warning, which would be an error here."""
+    """And without a warning, which would be an error here."""
     assert draw(LOGITS.astype(dtype), 20, temperature=temperature) == [4] * 20
     assert draw(NEGATIVE.astype(dtype), 20, temperature=temperature) == [0] * 20
     assert draw(LOGITS.astype(dtype) * 1e30, 20, temperature=temperature) == [4] * 20
@@ -84,13 +84,13 @@ def test_a_tiny_temperature_is_finite_and_greedy(temperature: float, dtype: Any)
 
 @pytest.mark.parametrize("temperature", [1e3, 1e30, 1e300])
 def test_a_huge_temperature_draws_evenly(temperature: float) -> None:
-    """H15: the other end of the range."""
+    """The other end of the range."""
     counts = np.bincount(draw(LOGITS, 1000, temperature=temperature), minlength=5)
     assert (np.abs(counts - 200) < 60).all()
 
 
 def test_scores_below_any_constant_that_stands_for_minus_infinity() -> None:
-    """H15, kingoflolz/mesh-transformer-jax#164: logits may all be far below -10¹⁰."""
+    """kingoflolz/mesh-transformer-jax#164: logits may all be far below -10¹⁰."""
     low = np.array([[-1e30, -2e30, -3e30]])
     for settings in ({"top_k": 1}, {"top_k": 2}, {"top_p": 0.5}, {}):
         assert draw(low, 20, **settings) == [0] * 20
@@ -99,7 +99,7 @@ def test_scores_below_any_constant_that_stands_for_minus_infinity() -> None:
 
 
 def test_a_symbol_that_was_ruled_out_is_never_drawn() -> None:
-    """H15: a score of -∞ has probability 0, with and without filters."""
+    """A score of -∞ has probability 0, with and without filters."""
     ruled = np.array([[-np.inf, 0.0, -np.inf, 0.0]])
     for settings in ({}, {"top_k": 4}, {"top_p": 1.0}, {"temperature": 100.0}, {"top_k": 3},
                      {"temperature": 1e300}, {"temperature": 1e-8}):  # fmt: skip
@@ -118,21 +118,21 @@ def test_a_symbol_that_was_ruled_out_is_never_drawn() -> None:
 def test_scores_that_are_no_numbers_are_an_error_that_says_so(
     bad: list[float], settings: dict[str, Any]
 ) -> None:
-    """H15 and H16, karpathy/nanoGPT#711: not a token from nowhere, nor a KeyError later."""
+    """and , karpathy/nanoGPT#711: not a token from nowhere, nor a KeyError later."""
     for rows in ([bad], [[1.0, 2.0, 3.0], bad]):
         with pytest.raises(ValueError, match="not numbers"):
             next_ids(np.array(rows), rng=np.random.default_rng(0), **settings)
 
 
 def test_drawing_needs_a_generator() -> None:
-    """H15: no hidden global state; the same seed gives the same text."""
+    """No hidden global state; the same seed gives the same text."""
     with pytest.raises(ValueError, match="rng"):
         next_ids(LOGITS)
     assert draw(LOGITS, 50) == draw(LOGITS, 50)
 
 
 def test_top_p_keeps_the_symbol_that_crosses_the_threshold() -> None:
-    """H15: never nothing, and ties again go to the smaller id."""
+    """Never nothing, and ties again go to the smaller id."""
     logits = np.log([[0.5, 0.2, 0.2, 0.1]])
     for top_p, kept in (
         (0.1, {0}),
@@ -147,7 +147,7 @@ def test_top_p_keeps_the_symbol_that_crosses_the_threshold() -> None:
 
 @pytest.mark.parametrize("settings", [{}, {"top_k": 3}, {"top_p": 0.8}, {"temperature": 0.5}])
 def test_frequencies_are_the_softmax_of_what_was_kept(settings: dict[str, Any]) -> None:
-    """H15: filters scale the rest up, and change nothing else."""
+    """Filters scale the rest up, and change nothing else."""
     logits = np.array([0.0, 1.0, 2.0, -1.0])
     p = np.exp(logits / settings.get("temperature", 1))
     p /= p.sum()
@@ -173,7 +173,7 @@ class Largest:
 
 @given(st.lists(st.floats(-50, 50), min_size=1, max_size=6), st.floats(0.01, 1))
 def test_the_ends_of_the_unit_interval_still_draw_a_symbol(row: list[float], top_p: float) -> None:
-    """H15: the cumulative sum may end a rounding error away from 1."""
+    """The cumulative sum may end a rounding error away from 1."""
     logits = np.array([row])
     for settings in ({}, {"top_p": top_p}, {"top_k": 2}):
         for value in (0.0, 1 - 2.0**-53):
@@ -185,7 +185,7 @@ def test_the_ends_of_the_unit_interval_still_draw_a_symbol(row: list[float], top
 
 
 def test_rows_are_drawn_independently_and_logits_left_alone() -> None:
-    """H15: a batch is so many texts; and the caller's scores are not overwritten."""
+    """A batch is so many texts; and the caller's scores are not overwritten."""
     logits = np.array([[0.0, 9.0], [9.0, 0.0], [0.0, 0.0]])
     before = logits.copy()
     got = next_ids(logits, top_k=1)
@@ -200,7 +200,7 @@ def model() -> GPT:
 
 
 def test_writing_beyond_the_context_with_every_setting(model: GPT) -> None:
-    """H15: the same rules through `generate`, with and without the cache."""
+    """The same rules through `generate`, with and without the cache."""
     start = np.array([[1, 2], [3, 4]])
     for settings in ({"temperature": 0}, {"top_k": 1}, {"top_k": 99}, {"top_p": 0.5},
                      {"temperature": 1e-8}):  # fmt: skip
@@ -219,7 +219,7 @@ def test_writing_beyond_the_context_with_every_setting(model: GPT) -> None:
 
 
 def test_a_model_of_nan_writes_nothing() -> None:
-    """H15 and H16: the first symbol already is an error."""
+    """and the first symbol already is an error."""
     model = GPT(GPTConfig(vocabulary=7, context=6, layers=1, heads=1, width=4))
     model.head.weight.data = np.full((4, 7), np.nan)
     for settings in ({"temperature": 0}, {"rng": np.random.default_rng(0)}):

@@ -32,7 +32,7 @@ def rates(schedule: Schedule, steps: range) -> list[float]:
 def test_the_cosine_starts_above_zero_and_stays_at_its_floor(
     warmup: int, end: int, expected: list[float]
 ) -> None:
-    """H17, karpathy/nanoGPT#443, #691, mojivalipour/symbolicgpt#2: no step stands still, no 0/0."""
+    """karpathy/nanoGPT#443, #691, mojivalipour/symbolicgpt#2: no step stands still, no 0/0."""
     schedule = Schedule("cosine", peak=1.0, warmup=warmup, end=end, floor=0.1)
     assert rates(schedule, range(len(expected))) == pytest.approx(expected, abs=5e-7)
 
@@ -40,7 +40,7 @@ def test_the_cosine_starts_above_zero_and_stays_at_its_floor(
 @pytest.mark.parametrize("name", SHAPES)
 @pytest.mark.parametrize("peak", [1.0, 6e-4, 1e-30])
 def test_every_shape_keeps_the_same_edges(name: str, peak: float) -> None:
-    """H17: first step, last step of the warm-up, peak, end, and far beyond the end."""
+    """First step, last step of the warm-up, peak, end, and far beyond the end."""
     for warmup in (0, 1, 2, 7):
         for end in (0, 1, 2, 7, 8, 20):
             schedule = Schedule(name, peak=peak, warmup=warmup, end=end, floor=0.1)
@@ -63,7 +63,7 @@ def test_every_shape_keeps_the_same_edges(name: str, peak: float) -> None:
     st.integers(0, 200),
 )
 def test_no_rate_leaves_its_range(name: str, warmup: int, end: int, floor: float, at: int) -> None:
-    """H17, EleutherAI/gpt-neox#1373: never above the peak, and after the warm-up never below."""
+    """EleutherAI/gpt-neox#1373: never above the peak, and after the warm-up never below."""
     rate = Schedule(name, peak=2.0, warmup=warmup, end=end, floor=floor).rate(at)
     assert 0 <= rate <= 2.0
     if at >= warmup:
@@ -71,7 +71,7 @@ def test_no_rate_leaves_its_range(name: str, warmup: int, end: int, floor: float
 
 
 def test_a_floor_of_nothing_and_a_floor_of_everything() -> None:
-    """H17: the two ends of the range of the floor."""
+    """The two ends of the range of the floor."""
     assert Schedule("cosine", 1.0, 2, 6, floor=0.0).rate(6) == 0
     assert rates(Schedule("linear", 1.0, 0, 4, floor=1.0), range(6)) == [1.0] * 6
 
@@ -84,21 +84,21 @@ TOKENS = {0: 0, 2560: 0.25, 10239: 0.999902, 10240: 1, 25_600: 0.933013, 56_320:
 
 @pytest.mark.parametrize(("tokens", "expected"), TOKENS.items())
 def test_the_cyclic_rule_climbs_again_behind_its_end(tokens: int, expected: float) -> None:
-    """H17: under a name of its own, for published settings that rely on it."""
+    """Under a name of its own, for published settings that rely on it."""
     assert a5_cyclic(tokens, 10_240, 102_400, 0.1) == pytest.approx(expected, abs=5e-7)
     schedule = Schedule("a5-cyclic", peak=3.0, warmup=10_240, end=102_400, floor=0.1)
     assert schedule.rate(step=7, tokens=tokens) == pytest.approx(3 * expected, abs=2e-6)
 
 
 def test_the_clamped_rule_has_another_name_and_does_not_climb() -> None:
-    """H17: the same numbers as steps of "cosine" end at the floor and stay."""
+    """The same numbers as steps of "cosine" end at the floor and stay."""
     schedule = Schedule("cosine", peak=1.0, warmup=10_240, end=102_400, floor=0.1)
     for tokens in (102_400, 150_000, 200_000, 10**9):
         assert schedule.rate(tokens) == pytest.approx(0.1)
 
 
 def test_the_cyclic_rule_is_periodic_and_bounded() -> None:
-    """H17: from the floor back to the peak after as many tokens as it took to fall, and so on."""
+    """From the floor back to the peak after as many tokens as it took to fall, and so on."""
     warmup, end = 100, 1100
     for tokens in range(warmup, 9000, 50):
         rate = a5_cyclic(tokens, warmup, end)
@@ -112,7 +112,7 @@ def test_the_cyclic_rule_is_periodic_and_bounded() -> None:
 @pytest.mark.parametrize("warmup", [0, 1, 10])
 @pytest.mark.parametrize("end", [0, 1, 10])
 def test_degenerate_lengths_divide_by_nothing_in_the_cyclic_rule_too(warmup: int, end: int) -> None:
-    """H17: warm-up and end of 0, and an end within the warm-up."""
+    """Warm-up and end of 0, and an end within the warm-up."""
     for tokens in (0, 1, 9, 10, 11, 1000):
         assert 0 <= a5_cyclic(tokens, warmup, end) <= 1
         rate = Schedule("a5-cyclic", 1.0, warmup, end).rate(1, tokens)
@@ -120,7 +120,7 @@ def test_degenerate_lengths_divide_by_nothing_in_the_cyclic_rule_too(warmup: int
 
 
 def test_the_first_step_of_the_cyclic_rule_is_not_lost() -> None:
-    """H17, karpathy/nanoGPT#443: at 0 tokens the rule says 0, but no step is wasted."""
+    """karpathy/nanoGPT#443: at 0 tokens the rule says 0, but no step is wasted."""
     assert Schedule("a5-cyclic", 2.0, 10_240, 102_400).rate(0, 0) == 2.0
 
 
@@ -131,7 +131,7 @@ def test_the_first_step_of_the_cyclic_rule_is_not_lost() -> None:
 @pytest.mark.parametrize("warmup", [0, 1, 10, 1000])
 @pytest.mark.parametrize("steps", [1, 2, 10, 11])
 def test_the_last_step_of_any_run_has_a_rate(schedule: str, warmup: int, steps: int) -> None:
-    """H17: also of a run that is shorter than its warm-up."""
+    """Also of a run that is shorter than its warm-up."""
     settings = TrainSettings(schedule=schedule, warmup=warmup, rate=0.5, floor=0.0)
     plan = settings.learning_rates(steps, corpus_tokens=0)
     got = rates(plan, range(steps))
@@ -147,7 +147,7 @@ def test_the_last_step_of_any_run_has_a_rate(schedule: str, warmup: int, steps: 
     ids=str,
 )  # fmt: skip
 def test_settings_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
-    """H17: rather than negative or missing rates later."""
+    """Rather than negative or missing rates later."""
     with pytest.raises(SettingError, match="must be"):
         TrainSettings(**wrong)
     names = {"rate": "peak", "schedule": "name"}

@@ -35,7 +35,7 @@ def added_one_by_one(shape: tuple[int, ...], index: Any, g: np.ndarray) -> np.nd
     return out
 
 
-# H04: repeated indices -----------------------------------------------------------------------
+# repeated indices -----------------------------------------------------------------------
 
 IDS = [3, 1, 3, 3, -1]
 UPSTREAM = np.arange(10.0).reshape(5, 2)
@@ -43,7 +43,7 @@ SUMMED = [[0, 0], [2, 3], [0, 0], [18, 22]]  # a plain += leaves [8, 9] in the l
 
 
 def test_an_element_read_twice_receives_both_gradients(device: str) -> None:
-    """H04, HIPS/autograd#39."""
+    """HIPS/autograd#39."""
     x = leaf([1.0], device)
     x[[0, 0]].sum().backward()
     close(x.grad, [2])
@@ -72,7 +72,7 @@ def _wide(w: Tensor, ids: Any) -> Any:
 @pytest.mark.parametrize("name", LOOKUPS)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_a_row_that_many_ids_name_receives_the_sum(name: str, dtype: Any, device: str) -> None:
-    """H04, HIPS/autograd#743, chainer/chainer#1920, cupy/cupy#1658: -1 names row 3 too."""
+    """HIPS/autograd#743, chainer/chainer#1920, cupy/cupy#1658: -1 names row 3 too."""
     table = leaf(np.zeros((4, 2)), device, dtype)
     y = LOOKUPS[name](table, asarray(np.array(IDS), device=device))
     assert y.shape == (5, 2)
@@ -82,7 +82,7 @@ def test_a_row_that_many_ids_name_receives_the_sum(name: str, dtype: Any, device
 
 
 def test_the_embedding_layer_adds_up_and_refuses_negative_ids(device: str) -> None:
-    """H04: for a table of symbols -1 is a mistake, not the last row."""
+    """For a table of symbols -1 is a mistake, not the last row."""
     layer = Embedding(4, 2, rng=np.random.default_rng(0))
     layer.to(device)
     ids = asarray(np.array([3, 1, 3, 3, 3]), device=device)
@@ -130,7 +130,7 @@ INDICES: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", INDICES)
 def test_every_kind_of_index_has_the_gradient_of_a_loop(name: str, device: str) -> None:
-    """H04: the family of everything NumPy can index with."""
+    """The family of everything NumPy can index with."""
     values, index = np.arange(24.0).reshape(3, 4, 2), INDICES[name]
     x = leaf(values, device)
     y = x[index]
@@ -141,7 +141,7 @@ def test_every_kind_of_index_has_the_gradient_of_a_loop(name: str, device: str) 
 
 
 def test_take_along_every_axis_with_ids_of_every_rank(device: str) -> None:
-    """H04: repeated ids along the first, middle and last axis."""
+    """Repeated ids along the first, middle and last axis."""
     values = np.arange(24.0).reshape(3, 4, 2)
     for axis in (0, 1, 2, -1, -2, -3):
         for ids in (np.array([1, 1, 0]), np.array([[1, 1], [0, 1]]), np.array(1)):
@@ -155,7 +155,7 @@ def test_take_along_every_axis_with_ids_of_every_rank(device: str) -> None:
 
 
 def test_scatter_add_keeps_every_addition(device: str) -> None:
-    """H04: the forward direction of the same mistake."""
+    """The forward direction of the same mistake."""
     x, v = leaf([1.0, 1, 1], device), leaf([1.0, 2, 4, 8], device)
     y = ops.scatter_add(x, asarray(np.array([0, 0, 2, 0]), device=device), v)
     close(y.data, [12, 1, 5])
@@ -165,7 +165,7 @@ def test_scatter_add_keeps_every_addition(device: str) -> None:
 
 
 def test_reading_back_what_was_added_is_symmetric(device: str) -> None:
-    """H04: scatter_add and gather are each other's transpose: <gather x, v> = <x, scatter v>."""
+    """Scatter_add and gather are each other's transpose: <gather x, v> = <x, scatter v>."""
     rng = np.random.default_rng(0)
     for axis in (0, 1, -1):
         values, ids = rng.normal(size=(3, 4)), rng.integers(0, 3, (3, 4))
@@ -179,7 +179,7 @@ def test_reading_back_what_was_added_is_symmetric(device: str) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_a_thousand_reads_of_one_row(dtype: Any, device: str) -> None:
-    """H04: a symbol that occurs all over a batch, as a space does."""
+    """A symbol that occurs all over a batch, as a space does."""
     layer = leaf(np.zeros((3, 2)), device, dtype)
     ids = np.zeros((8, 128), np.int64)
     ids[::2, ::4] = 2
@@ -188,14 +188,14 @@ def test_a_thousand_reads_of_one_row(dtype: Any, device: str) -> None:
 
 
 def test_an_index_out_of_range_is_an_error_on_every_device(device: str) -> None:
-    """H04: a GPU would read somewhere else without a word."""
+    """A GPU would read somewhere else without a word."""
     x = Tensor(np.zeros((3, 2)), device=device)
     for index in (3, -4, [0, 3], np.array([-4]), (0, 2), (slice(None), [2])):
         with pytest.raises(IndexError, match="out of bounds"):
             x[index]
 
 
-# H07: shapes of matmul -----------------------------------------------------------------------
+# shapes of matmul -----------------------------------------------------------------------
 
 TABLE = [
     ((3,), (3,), [-4], [-2, -1, 0], [1, 2, 3]),
@@ -243,7 +243,7 @@ def basis_gradients(a: np.ndarray, b: np.ndarray, g: np.ndarray) -> list[np.ndar
 def test_the_table_of_shapes(
     a: tuple[int, ...], b: tuple[int, ...], out: Any, da: Any, db: Any, product: str, device: str
 ) -> None:
-    """H07, harvard-edge/cs249r_book#1781, facebookresearch/CrypTen#140, flashlight/flashlight#760,
+    """harvard-edge/cs249r_book#1781, facebookresearch/CrypTen#140, flashlight/flashlight#760,
     joey00072/Tinytorch#3."""
     x, y = (leaf(values, device) for values in operands(a, b))
     z = PRODUCTS[product](x, y)
@@ -264,7 +264,7 @@ LEADING = [(), (1,), (2,), (3, 1), (1, 2), (3, 2), (1, 1)]
 def test_stacks_of_matrices_and_vectors_broadcast(
     left: tuple[int, ...], right: tuple[int, ...], device: str
 ) -> None:
-    """H07: every pair of leading axes, matrix or vector on either side."""
+    """Every pair of leading axes, matrix or vector on either side."""
     try:
         np.broadcast_shapes(left, right)
     except ValueError:
@@ -284,7 +284,7 @@ def test_stacks_of_matrices_and_vectors_broadcast(
 
 
 def test_a_plain_array_or_a_float32_tensor_multiplies_likewise(device: str) -> None:
-    """H07: constants on either side, and the other precision."""
+    """Constants on either side, and the other precision."""
     for a, b, *_ in TABLE:
         g = from_one(np.matmul(*operands(a, b)).shape)
         da, db = basis_gradients(*operands(a, b), g)
@@ -298,7 +298,7 @@ def test_a_plain_array_or_a_float32_tensor_multiplies_likewise(device: str) -> N
 
 
 def test_only_one_operand_needs_a_gradient(device: str) -> None:
-    """H07: the shape of the other must not matter."""
+    """The shape of the other must not matter."""
     for a, b, *_ in TABLE:
         va, vb = operands(a, b)
         g = from_one(np.matmul(va, vb).shape)
@@ -310,7 +310,7 @@ def test_only_one_operand_needs_a_gradient(device: str) -> None:
 
 
 def test_transposed_and_sliced_operands_multiply_likewise(device: str) -> None:
-    """H07: the memory order of an operand is not its shape."""
+    """The memory order of an operand is not its shape."""
     va, vb = operands((4, 2, 3), (2, 4, 3))
     x, y = leaf(va, device), leaf(vb, device)
     z = x.swapaxes(0, 1)[:, ::2] @ y.swapaxes(-1, -2)[..., ::-1]
@@ -324,7 +324,7 @@ def test_transposed_and_sliced_operands_multiply_likewise(device: str) -> None:
 
 @pytest.mark.parametrize("sizes", [(0, 3, 2), (2, 0, 2), (2, 3, 0)], ids=str)
 def test_products_of_nothing(sizes: tuple[int, int, int], device: str) -> None:
-    """H07: an empty axis gives zeros or an empty result, and gradients of the right shape."""
+    """An empty axis gives zeros or an empty result, and gradients of the right shape."""
     m, k, n = sizes
     x, y = leaf(np.ones((m, k)), device), leaf(np.ones((k, n)), device)
     z = x @ y
@@ -341,13 +341,13 @@ def test_products_of_nothing(sizes: tuple[int, int, int], device: str) -> None:
 def test_shapes_that_do_not_fit_are_named(
     a: tuple[int, ...], b: tuple[int, ...], device: str
 ) -> None:
-    """H07: an error that says both shapes or which operand is a number."""
+    """An error that says both shapes or which operand is a number."""
     with pytest.raises(ValueError, match=r"matmul: (.*\(.*\(|.*is a number)"):
         leaf(np.ones(a), device) @ leaf(np.ones(b), device)
 
 
 def test_linear_takes_rows_of_any_rank(device: str) -> None:
-    """H07: also none at all; bias and weight gradients keep their shapes."""
+    """Also none at all; bias and weight gradients keep their shapes."""
     for shape in [(3,), (1, 3), (2, 3), (2, 4, 3), (0, 3), (2, 0, 3), (1, 1, 1, 3)]:
         vx, vw = operands(shape, (3, 2))
         x, w, b = leaf(vx, device), leaf(vw, device), leaf([0.5, -0.5], device)
@@ -377,7 +377,7 @@ SHAPES = [(), (1,), (3,), (1, 1), (2, 1), (1, 3), (2, 3), (4, 1, 1), (4, 2, 1), 
 
 @pytest.mark.parametrize("name", [*BINARY, "maximum", "minimum", "where"])
 def test_every_binary_operation_sums_over_what_was_broadcast(name: str, device: str) -> None:
-    """H07: the gradient has the operand's shape, and is that of the operand written out in full."""
+    """The gradient has the operand's shape, and is that of the operand written out in full."""
     rng = np.random.default_rng(0)
     for a in SHAPES:
         for b in SHAPES:
@@ -404,7 +404,7 @@ def test_every_binary_operation_sums_over_what_was_broadcast(name: str, device: 
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_attention_over_leading_axes_that_differ(data: st.DataObject) -> None:
-    """H07: shared keys, a query for many memories: the same as with everything written out."""
+    """Shared keys, a query for many memories: the same as with everything written out."""
     lead = st.sampled_from(LEADING)
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
     shapes = [(*data.draw(lead), n, 2) for n in (3, 4, 4)]
@@ -447,7 +447,7 @@ EINSUMS = [
 def test_sums_of_products_have_the_gradients_of_their_unit_tensors(
     equation: str, a: tuple[int, ...], b: tuple[int, ...], device: str
 ) -> None:
-    """H07, through einsum: inner, outer, batched, broadcast, diagonal."""
+    """through einsum: inner, outer, batched, broadcast, diagonal."""
     va, vb = operands(a, b)
     x, y = leaf(va, device), leaf(vb, device)
     z = ops.einsum(equation, x, y)

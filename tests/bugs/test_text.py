@@ -60,7 +60,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-# H16a: prompts -------------------------------------------------------------------------------
+# a: prompts -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_an_unknown_character_is_named_with_its_place_and_the_vocabulary(
     trained: Path, prompt: str, character: str, position: int
 ) -> None:
-    """H16, karpathy/nanoGPT#434: one line on stderr, no traceback, no bare KeyError."""
+    """karpathy/nanoGPT#434: one line on stderr, no traceback, no bare KeyError."""
     for words in (["generate", "--from", "p", "--prompt", prompt],):
         said = run(trained, *words, status=1)
         assert said.stdout == ""
@@ -87,7 +87,7 @@ def test_an_unknown_character_is_named_with_its_place_and_the_vocabulary(
 def test_an_unknown_character_in_a_question_is_the_same_error(
     trained: Path, tmp_path: Path
 ) -> None:
-    """H16: in finetuning and in evaluation; or it is left out where that was asked for."""
+    """In finetuning and in evaluation; or it is left out where that was asked for."""
     odd = tmp_path / "odd.tsv"
     odd.write_text(PAIRS + "Was Søren born?\tMalmö\n", encoding="utf-8")
     for command, start in (("finetune", "p"), ("evaluate", "f")):
@@ -99,7 +99,7 @@ def test_an_unknown_character_in_a_question_is_the_same_error(
 
 
 def test_a_question_of_which_nothing_is_left_is_refused(trained: Path, tmp_path: Path) -> None:
-    """H16: dropping what is unknown must not make an example of nothing."""
+    """Dropping what is unknown must not make an example of nothing."""
     for pair in ("日本\tKöln\n", "Was Ana born?\t日本\n"):
         odd = tmp_path / "odd.tsv"
         odd.write_text(PAIRS + pair, encoding="utf-8")
@@ -114,7 +114,7 @@ def test_a_question_of_which_nothing_is_left_is_refused(trained: Path, tmp_path:
 
 @pytest.mark.parametrize("more", [["--unknown", "error"], ["--unknown", "drop"]])
 def test_an_empty_prompt_is_refused(trained: Path, more: list[str]) -> None:
-    """H16, karpathy/nanoGPT#711: clearly, since a model cannot start from nothing."""
+    """karpathy/nanoGPT#711: clearly, since a model cannot start from nothing."""
     for prompt in ("", *(["日本"] if "drop" in more else [])):
         said = run(trained, "generate", "--from", "p", "--prompt", prompt, *more, status=1)
         assert "the prompt is empty" in said.stderr and said.stdout == ""
@@ -123,7 +123,7 @@ def test_an_empty_prompt_is_refused(trained: Path, more: list[str]) -> None:
 def test_scores_that_are_not_numbers_do_not_surface_as_a_missing_key(
     trained: Path, tmp_path: Path
 ) -> None:
-    """H16, karpathy/nanoGPT#711: NaN weights, and weights so large that the scores overflow."""
+    """karpathy/nanoGPT#711: NaN weights, and weights so large that the scores overflow."""
     saved = checkpoint.load(trained / "p" / "checkpoint.safetensors")
     whole = saved.arrays["model.norm.gain"], saved.arrays["model.head.weight"]
     for name, (gain, head) in {
@@ -141,7 +141,7 @@ def test_scores_that_are_not_numbers_do_not_surface_as_a_missing_key(
             assert re.fullmatch(r"tinyattn: .*not (finite|numbers).*\n", said.stderr)
 
 
-# H16b: locales -------------------------------------------------------------------------------
+# b: locales -------------------------------------------------------------------------------
 
 OTHER = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 UNICODE = {"LC_ALL": "C.UTF-8", "PYTHONUTF8": "1"}
@@ -244,7 +244,7 @@ def without_times(text: bytes) -> bytes:
 def test_a_command_writes_the_same_bytes_under_every_locale(
     played: tuple[Played, Played], name: str
 ) -> None:
-    """H16, karpathy/nanoGPT#273, #429, openai/gpt-2#28: stdout, stderr and exit status.
+    """karpathy/nanoGPT#273, #429, openai/gpt-2#28: stdout, stderr and exit status.
 
     Names of files and text that is typed hold more than ASCII too.
     """
@@ -266,7 +266,7 @@ def test_a_command_writes_the_same_bytes_under_every_locale(
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a locale of Linux and macOS")
 def test_files_are_the_same_bytes_under_every_locale(played: tuple[Played, Played]) -> None:
-    """H16, karpathy/nanoGPT#429: worlds, checkpoints, settings and predictions."""
+    """karpathy/nanoGPT#429: worlds, checkpoints, settings and predictions."""
     (_, ours), (_, theirs) = played
     compared = 0
     for path in sorted(theirs.rglob("*")):
@@ -283,7 +283,7 @@ def test_files_are_the_same_bytes_under_every_locale(played: tuple[Played, Playe
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a locale of Linux and macOS")
 def test_the_program_itself_reads_what_is_typed_in_such_a_locale(tmp_path: Path) -> None:
-    """H16, openai/gpt-2#28: `python -m tinyattn` in a process of its own."""
+    """openai/gpt-2#28: `python -m tinyattn` in a process of its own."""
     (tmp_path / "pairs.tsv").write_bytes(PAIRS.encode())
     words = ["baseline", "pairs.tsv", "--answer", "Łódź"]
     done = subprocess.run(
@@ -296,20 +296,20 @@ def test_the_program_itself_reads_what_is_typed_in_such_a_locale(tmp_path: Path)
 
 @pytest.mark.parametrize("name", ["日本語.txt", "a$b_{c$.txt", "x^2$.txt", "emoji \U0001f600.txt"])
 def test_a_corpus_may_have_any_name(tmp_path: Path, name: str) -> None:
-    """H16: the name becomes the title of a picture, which must not fail a finished run."""
+    """The name becomes the title of a picture, which must not fail a finished run."""
     (tmp_path / name).write_text(CORPUS, encoding="utf-8")
     said = run(tmp_path, "pretrain", name, "--out", "p", *TINY, *ONE)
     assert said.stderr == "" and said.stdout.startswith(f"pretrained on {name}: step 3, loss")
 
 
 def test_help_is_plain_enough_for_every_terminal() -> None:
-    """H16: help is printed before anything could be arranged."""
+    """Help is printed before anything could be arranged."""
     for words in ([], *[[command] for command in main.commands]):
         said = CliRunner().invoke(main, [*words, "--help"])
         assert said.exit_code == 0 and said.output.isascii()
 
 
-# H16c: line ends -----------------------------------------------------------------------------
+# c: line ends -----------------------------------------------------------------------------
 
 VARIANTS: dict[str, Callable[[str], bytes]] = {
     "CRLF": lambda text: text.replace("\n", "\r\n").encode(),
@@ -328,7 +328,7 @@ VARIANTS: dict[str, Callable[[str], bytes]] = {
 def test_line_ends_change_neither_vocabulary_nor_ids_nor_questions(
     tmp_path: Path, name: str
 ) -> None:
-    """H16, sherjilozair/char-rnn-tensorflow#97: no carriage return becomes a symbol."""
+    """sherjilozair/char-rnn-tensorflow#97: no carriage return becomes a symbol."""
     files(tmp_path, VARIANTS[name](CORPUS), VARIANTS[name](PAIRS))
     text = read_text(tmp_path / "corpus.txt")
     vocabulary, expected = Vocabulary.from_text(text), Vocabulary.from_text(CORPUS)
@@ -346,7 +346,7 @@ def test_line_ends_change_neither_vocabulary_nor_ids_nor_questions(
 def test_a_whole_job_on_such_files_gives_the_same_model_predictions_and_score(
     trained: Path, tmp_path: Path, name: str
 ) -> None:
-    """H16: bit for bit, down to the last record."""
+    """Bit for bit, down to the last record."""
     files(tmp_path, VARIANTS[name](CORPUS), VARIANTS[name](PAIRS))
     run(tmp_path, "pretrain", "corpus.txt", "--out", "p", *TINY, *ONE)
     run(tmp_path, "finetune", "pairs.tsv", "--from", "p", "--out", "f", *ONE)
@@ -368,7 +368,7 @@ def test_a_whole_job_on_such_files_gives_the_same_model_predictions_and_score(
 
 
 def test_settings_files_may_come_from_windows(trained: Path, tmp_path: Path) -> None:
-    """H16: a TOML file with a mark and CRLF sets what it says."""
+    """A TOML file with a mark and CRLF sets what it says."""
     config = tmp_path / "settings.toml"
     text = "# für Windows\r\n[pretrain]\r\nsteps = 1\r\nschedule = 'cosine'\r\n"
     config.write_bytes(b"\xef\xbb\xbf" + text.encode())
@@ -380,7 +380,7 @@ def test_settings_files_may_come_from_windows(trained: Path, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("odd", ["\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029"])
 def test_what_only_python_takes_for_a_line_end_ends_no_line(tmp_path: Path, odd: str) -> None:
-    """H16: such characters occur in text from the web; splitlines() would cut records there."""
+    """Such characters occur in text from the web; splitlines() would cut records there."""
     files(tmp_path, f"one{odd}two\nthree\n".encode(), f"Was A{odd}na born?\tKöln\n".encode())
     assert read_lines(tmp_path / "corpus.txt") == [f"one{odd}two", "three"]
     assert read_pairs(tmp_path / "pairs.tsv") == [(f"Was A{odd}na born?", "Köln")]
@@ -389,13 +389,13 @@ def test_what_only_python_takes_for_a_line_end_ends_no_line(tmp_path: Path, odd:
 
 
 def test_predictions_hold_one_line_a_question(tmp_path: Path) -> None:
-    """H16: a model may write a newline; a scorer that reads lines must not lose its place."""
+    """A model may write a newline; a scorer that reads lines must not lose its place."""
     save_predictions(tmp_path / "p.tsv", ["a\nb", "", "\n", "c"])
     assert (tmp_path / "p.tsv").read_bytes() == b"a b\n\n \nc\n"
 
 
 def test_the_special_symbols_in_a_corpus_are_refused() -> None:
-    """H16: an ordinary character that means PAD or MASK would corrupt training silently."""
+    """An ordinary character that means PAD or MASK would corrupt training silently."""
     for symbol in ("\u25a1", "\u2047"):
         with pytest.raises(DataError, match=r"the corpus contains .* line 2"):
             Vocabulary.from_text(f"one\ntwo {symbol}\n")

@@ -32,7 +32,7 @@ def test_settings_come_before_the_file_and_that_before_the_recipe(tmp_path: Path
     ("text", "kind", "message"),
     [
         ("[pretrain]\nepoch = 3", SettingError, r"\[pretrain\]: no setting 'epoch'; did you mean"),
-        ("[pretain]\nepochs = 3", SettingError, r"no table 'pretain'; there are model, data"),
+        ("[pretain]\nepochs = 3", SettingError, r"no table 'pretain'; did you mean 'pretrain'"),
         ("epochs = 3", SettingError, r"no table 'epochs'"),
         ("[model]\nlayers = 'two'", SettingError, r"layers must be int; got str 'two'"),
         ("[model]\nheads = 7", SettingError, r"heads must divide width"),

@@ -83,6 +83,10 @@ class MultiHead(AttentionBlock):
             width = self.query.weight.shape[0]
             if tensor is not None and (tensor.ndim != 3 or tensor.shape[-1] != width):
                 raise ValueError(f"MultiHead: {name} must be (B, T, {width}); got {tensor.shape}")
+        if context is not None and context.shape[0] != x.shape[0]:
+            raise ValueError(
+                f"MultiHead: context must have x's {x.shape[0]} rows; got {context.shape[0]}"
+            )
         if context is not None and cache is not None:
             raise ValueError("MultiHead: a cache continues x itself; it cannot hold a context")
         if cache is not None and recording():

@@ -46,7 +46,7 @@ class Commands(click.Group):
             again = [word for word in sys.argv[1:] if word not in ("--overwrite", "--resume")]
             how = f"go on with: tinyattn {shlex.join(again)} --resume"
             if ctx.invoked_subcommand == "quickstart":
-                how = "a quickstart can only be started again, with --overwrite"
+                how = "a quickstart cannot be resumed; start it again"
             _fail(f"{error}; {how}", 1)
         except BrokenPipeError:
             raise  # whoever reads has seen enough, as in `tinyattn info | head`; click ends quietly
@@ -85,8 +85,8 @@ def main() -> None:
     tinyattn quickstart                            the whole job on a made-up world
     \b
     tinyattn world --out world                     the same job, command by command
-    tinyattn pretrain world/corpus.txt             -> runs/pretrain
-    tinyattn finetune world/birth_train.tsv        -> runs/finetune
+    tinyattn pretrain world/corpus.txt --recipe world
+    tinyattn finetune world/birth_train.tsv
     tinyattn evaluate world/birth_dev.tsv
     """
     for stream in (sys.stdout, sys.stderr):

@@ -113,12 +113,7 @@ def open_device(name: str) -> str:
 
 def finish(folder: Path, title: str, as_json: bool) -> None:
     """Draw the curves of a finished run and say what it came to."""
-    from tinyattn.report import curves
-    from tinyattn.training.loop import METRICS, read_metrics
-
-    entries = read_metrics(folder / METRICS)
-    if curves.available() and len(entries) > 1:
-        curves.save_curves(entries, folder / "curves.png", title)
+    entries = draw(folder, title)
     last = entries[-1] if entries else {}  # a finished run was resumed, and its log is gone
     if as_json:
         print_json({"folder": str(folder), **last})
@@ -131,6 +126,18 @@ def finish(folder: Path, title: str, as_json: bool) -> None:
         f"{title}: step {last['step']}, loss {last['loss']:.3f}{validation} nats, "
         f"{last['seconds']:.0f} s; the run is in {folder}"
     )
+
+
+def draw(folder: Path, title: str) -> list[dict[str, Any]]:
+    """Draw the curves of a run, where matplotlib is installed; returns its log."""
+    from tinyattn.report import curves
+    from tinyattn.tasks.runs import CURVES
+    from tinyattn.training.loop import METRICS, read_metrics
+
+    entries = read_metrics(folder / METRICS)
+    if curves.available() and len(entries) > 1:
+        curves.save_curves(entries, folder / CURVES, title)
+    return entries
 
 
 def print_json(value: Any) -> None:

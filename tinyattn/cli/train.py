@@ -18,6 +18,7 @@ from tinyattn.cli.options import (
     SET,
     UNKNOWN,
     WORKERS,
+    draw,
     finish,
     open_device,
     open_stage,
@@ -67,6 +68,8 @@ def quickstart(
         return
     click.echo(as_table(rows, seconds))
     if out:
+        for stage in ("scratch", "pretrain", "finetune"):
+            draw(out / stage, stage)
         click.echo(f"The world's files, the runs and the predictions are in {out}.")
 
 

@@ -33,14 +33,15 @@ def evaluate(
     from tinyattn.data.text import read_pairs
     from tinyattn.report.progress import Progress
     from tinyattn.tasks.evaluation import answer, save_predictions, score
-    from tinyattn.tasks.runs import load_run
+    from tinyattn.tasks.runs import PREDICTIONS, load_run
 
     asked = read_pairs(pairs)
+    path = predictions or (start if start.is_dir() else start.parent) / PREDICTIONS
     trained = load_run(start, device=open_device(device))
+    save_predictions(path, [])  # better to learn now that it cannot be written than after the work
     with Progress() as bar:
         bar.start(0, len(asked))
         answers = answer(trained, [q for q, _ in asked], unknown=unknown, on_answers=bar.advance)
-    path = predictions or (start if start.is_dir() else start.parent) / "predictions.tsv"
     save_predictions(path, answers)
     result = score(answers, [a or "" for _, a in asked]) if asked[0][1] is not None else None
     if as_json:

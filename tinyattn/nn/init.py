@@ -29,8 +29,8 @@ def normal(std: float) -> Initialiser:
     return lambda shape, rng: rng.standard_normal(shape, np.float32) * np.float32(std)
 
 
-GPT2 = normal(0.02)
-"""How GPT-2 (Radford and others 2019) and A5 begin every matrix and table."""
+A5 = normal(0.02)
+"""How CS224N assignment 5 begins every matrix and the embedding (its positions begin at 0)."""
 
 
 def uniform(bound: float) -> Initialiser:

@@ -9,7 +9,7 @@ import numpy as np
 
 from tinyattn import ops
 from tinyattn.backend import Array
-from tinyattn.nn.init import GPT2, Initialiser
+from tinyattn.nn.init import A5, Initialiser
 from tinyattn.nn.module import Module, Parameter
 from tinyattn.noise import Noise
 from tinyattn.tensor import Tensor
@@ -25,7 +25,7 @@ class Linear(Module):
         *,
         rng: np.random.Generator,
         bias: bool = True,
-        init: Initialiser = GPT2,
+        init: Initialiser = A5,
     ) -> None:
         self.weight = Parameter(init((n_in, n_out), rng))
         self.bias = Parameter(np.zeros(n_out, np.float32)) if bias else None
@@ -38,7 +38,7 @@ class Embedding(Module):
     """A learned row for each id. Shapes: ids (...) of 0..count-1 -> (..., width)."""
 
     def __init__(
-        self, count: int, width: int, *, rng: np.random.Generator, init: Initialiser = GPT2
+        self, count: int, width: int, *, rng: np.random.Generator, init: Initialiser = A5
     ) -> None:
         self.weight = Parameter(init((count, width), rng))
 

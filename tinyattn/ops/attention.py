@@ -54,6 +54,8 @@ def attention(
         bias = xp.ascontiguousarray(_turn(mask if mask.ndim > 1 else mask[None, :]))
     lead = np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
     T, S = q.shape[-2], k.shape[-2]
+    if allowed is not None and np.broadcast_shapes(allowed.shape, (*lead, T, S)) != (*lead, T, S):
+        raise ValueError(f"attention: allowed must fit {(*lead, T, S)}; got {allowed.shape}")
     # Scores stand keys down, queries across, (S, T): the sums and maxima over keys then run down
     # columns, which is several times faster than along rows.
     keep = noise.keep(xp, (*lead, S, T), rate) if noise is not None and rate else None

@@ -57,8 +57,8 @@ def cross_entropy(
     total = p.sum(axis=1)
     surprise += xp.log(total)
     surprise = xp.where(counts, surprise, 0)  # it may be ∞ in a row that does not count
-    weight = counts / (divisor or xp.maximum(counts.sum(), 1))
-    weight = weight.astype(z.dtype)
+    weight = counts.astype(z.dtype)
+    weight /= xp.maximum(weight.sum(), 1) if divisor is None else divisor
 
     def dz(g: Array) -> Array:
         d = p * (weight / total)[:, None]

@@ -36,7 +36,7 @@ def log_mask(xp: Any, allowed: Array, dtype: Any) -> Array:
     """0 where allowed, -∞ elsewhere: added to scores, it leaves the others no weight."""
     if allowed.dtype != bool:
         raise TypeError(f"allowed must be boolean, True = may attend; got {allowed.dtype}")
-    return xp.where(allowed, 0.0, -math.inf).astype(dtype)
+    return xp.where(allowed, dtype.type(0), dtype.type(-math.inf))
 
 
 def exp_in_place(xp: Any, x: Array, bias: Array | None, axis: int = -1) -> Array:

@@ -35,7 +35,7 @@ Pairs = list[tuple[str, str]]
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Where and how to run, which changes nothing about what is learned."""
+    """Where and how to run. Only `seed` changes what is learned, and `workers` its last bits."""
 
     folder: Path
     seed: int = 0
@@ -71,9 +71,9 @@ def pretrain(text: str, recipe: Recipe, options: RunOptions) -> Trained:
 
     Raises: DataError if the corpus is too short.
     """
+    settings, context = recipe.pretrain, recipe.model.context
     vocabulary = Vocabulary.from_text(text)
     model = GPT(recipe.model_for(len(vocabulary)), seed=options.seed)
-    settings, context = recipe.pretrain, recipe.model.context
     validate = None
     data: Examples
     if recipe.data.objective == "next":
@@ -90,6 +90,11 @@ def pretrain(text: str, recipe: Recipe, options: RunOptions) -> Trained:
             validate = _validation(model, ids[kept:])
         documents = 1
     else:
+        if len(text) <= context:
+            raise DataError(
+                f"the corpus has {len(text)} characters, not more than one context of {context}; "
+                "use a longer text or a smaller model.context"
+            )
         lines = documents_of(text, blank_lines=recipe.data.blank_lines)
         documents = len(lines)
         corruption = recipe.data.corruption()
@@ -103,7 +108,7 @@ def pretrain(text: str, recipe: Recipe, options: RunOptions) -> Trained:
             space=vocabulary.ids.get(" ", -1), batch=settings.batch,
             length=recipe.data.length or context, seed=options.seed, shuffle=settings.shuffle,
         )  # fmt: skip
-    about = describe("pretrain", recipe, model, vocabulary, documents)
+    about = describe("pretrain", recipe, model, vocabulary, documents, text)
     return _fit(model, data, settings, about, options, validate)
 
 
@@ -118,7 +123,8 @@ def finetune(
 ) -> Trained:
     """Teach a model to answer questions: a pretrained one (`start`), or a new one.
 
-    A new model takes its vocabulary, and A5's schedule its length, from the corpus `text`.
+    `start.model` itself is trained on. A new model takes its vocabulary, and A5's schedule its
+    length, from the corpus `text`.
 
     Raises: DataError if a pair is longer than the model's context, or holds an unknown character.
     """
@@ -148,7 +154,7 @@ def finetune(
         batch=settings.batch, length=recipe.data.length or context,
         seed=options.seed, shuffle=settings.shuffle,
     )  # fmt: skip
-    about = describe("finetune", recipe, model, vocabulary, documents)
+    about = describe("finetune", recipe, model, vocabulary, documents, repr(pairs))
     return _fit(model, data, settings, about, options)
 
 
@@ -164,7 +170,8 @@ def _fit(
     if options.resume:
         trained = load_run(options.folder)
         now = {**about, "seed": options.seed}
-        other = [k for k in ("stage", "model", "vocabulary", "seed") if now[k] != trained.about[k]]
+        same = ("stage", "model", "vocabulary", "data", "seed")
+        other = [k for k in same if now[k] != trained.about.get(k)]
         if other:
             raise CheckpointError(f"{options.folder}: holds a run with another {other[0]}")
         resume = trained.checkpoint

@@ -51,12 +51,12 @@ def quickstart(
 
     guess = most_common([place for _, place in world.train])
     rows = [("most common place", score([guess] * len(places), places))]
-    say("finetuning a new model, without pretraining")
+    say("scratch")
     scratch = finetune(world.train, recipe, at["scratch"], text=world.corpus)
     rows.append(("without pretraining", judge(scratch, at["scratch"].folder)))
-    say("pretraining on the corpus")
+    say("pretrain")
     pretrained = pretrain(world.corpus, recipe, at["pretrain"])
-    say("finetuning the pretrained model")
+    say("finetune")
     finetuned = finetune(world.train, recipe, at["finetune"], start=pretrained)
     rows.append(("pretrained", judge(finetuned, at["finetune"].folder)))
     return rows, time.perf_counter() - began

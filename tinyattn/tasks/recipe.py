@@ -16,7 +16,7 @@ from typing import Any
 from tinyattn.data.corruption import Corruption
 from tinyattn.data.text import DataError, read_text
 from tinyattn.models import GPTConfig
-from tinyattn.training.settings import SettingError, TrainSettings, build
+from tinyattn.training.settings import SettingError, TrainSettings, build, nearest
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def recipe_from(tables: dict[str, dict[str, Any]], where: str) -> Recipe:
 def _merge(tables: dict[str, Any], more: dict[str, Any], where: str) -> None:
     for table, values in more.items():
         if table not in TABLES or not isinstance(values, dict):
-            raise SettingError(f"{where}: no table {table!r}; there are {', '.join(TABLES)}")
+            raise SettingError(f"{where}: no table {table!r}{nearest(table, list(TABLES))}")
         tables[table] = {**tables.get(table, {}), **values}
 
 

@@ -7,6 +7,7 @@ the examples.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ class Trained:
 
 
 def describe(
-    stage: str, recipe: Recipe, model: GPT, vocabulary: Vocabulary, documents: int
+    stage: str, recipe: Recipe, model: GPT, vocabulary: Vocabulary, documents: int, data: str
 ) -> dict[str, Any]:
     """What a checkpoint says about itself, as JSON."""
     return {
@@ -46,6 +47,9 @@ def describe(
         "vocabulary": "".join(vocabulary.characters),
         "recipe": recipe.tables(),
         "documents": documents,
+        "data": hashlib.sha256(
+            data.strip().encode()
+        ).hexdigest(),  # so that no run goes on with other data
     }
 
 
@@ -56,6 +60,8 @@ def load_run(path: str | Path, *, device: str = "cpu") -> Trained:
     """
     path = Path(path)
     file = path / CHECKPOINT if path.is_dir() else path
+    if not file.exists():
+        raise CheckpointError(f"{file}: no such file; train a model there first, or name another")
     saved = checkpoint.load(file)
     needed = {"stage", "model", "vocabulary", "recipe", "documents", "seed", "step", "steps"}
     if missing := needed - saved.about.keys():

@@ -82,7 +82,7 @@ class Fit:
         """Train to the end, or from where `resume` stopped; returns the entries of the log.
 
         Raises: Interrupted after Ctrl-C, TrainingFailed if the loss is not a number; in both
-            cases the folder holds a good checkpoint (unless no step was taken).
+            cases the folder holds the last good checkpoint, if one has been written.
         """
         total = self.settings.total_steps(data.batches_per_epoch)
         rates = self.settings.learning_rates(total, self.corpus_tokens)
@@ -107,12 +107,14 @@ class Fit:
                 for moment, pieces in optimizer.state().items():
                     arrays |= {f"optimizer.{i}.{moment}.{n}": a for n, a in pieces.items()}
             about = {**self.about, "step": step, "steps": total, "seed": self.seed}
+            if not all(o.flat.finite() for o in optimizers):
+                raise TrainingFailed(self._failure(f"step {step}: the parameters are not finite"))
             checkpoint.save(self.folder / CHECKPOINT, arrays, about)
 
         take = Step(loss, optimizers, seed=self.seed, clip=self.settings.clip, workers=self.workers)
         log = _Log(self.folder / METRICS, start)
         began = saved = time.perf_counter()
-        tokens_began = data.tokens_before(start)
+        positions = 0
         batches: list[Batch] = []
         with backend.one_blas_thread(), _interrupt_flag() as interrupted, take:
             for step in range(start, total):
@@ -123,11 +125,11 @@ class Fit:
                 try:
                     result = take(batches[index], step, rate)
                 except FloatingPointError as error:
-                    raise TrainingFailed(self._failure(error, step)) from error
+                    raise TrainingFailed(self._failure(str(error))) from error
                 now = time.perf_counter()
                 entry = _entry(step, epoch, rate, result, now - began)
-                speed = (data.tokens_before(step + 1) - tokens_began) / (now - began)
-                entry["tokens_per_second"] = round(speed)
+                positions += result.positions
+                entry["tokens_per_second"] = round(positions / (now - began))
                 last = step + 1 == total
                 if self.validate and (last or (step + 1) % max(1, self.validate_every) == 0):
                     entry["validation"] = self.validate()
@@ -141,7 +143,7 @@ class Fit:
                     raise Interrupted(f"stopped after step {step + 1} of {total}")
         return log.entries
 
-    def _failure(self, error: FloatingPointError, step: int) -> str:
+    def _failure(self, error: str) -> str:
         path = self.folder / CHECKPOINT
         kept = f"the last good checkpoint is {path}" if path.exists() else "no checkpoint yet"
         return f"{error}; {kept}; try a smaller rate than {self.settings.rate:g}"

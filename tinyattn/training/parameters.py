@@ -55,6 +55,10 @@ class FlatParameters:
             piece[...] = 0 if gradient is None else gradient
             self.named[name].zero_grad()
 
+    def finite(self) -> bool:
+        """Whether every parameter is a finite number."""
+        return bool(self.xp.isfinite(self.values).all())
+
     def changed(self) -> None:
         """Tell every parameter that its values were written to."""
         for parameter in self.named.values():

@@ -44,6 +44,11 @@ class TrainSettings:
         for name in ("epochs", "batch", "clip"):
             if not getattr(self, name) > 0:
                 raise SettingError(f"{name} must be above 0; got {getattr(self, name)}")
+        if not (0 <= self.weight_decay < 1 and 0 < self.adam_scale < 1e6):
+            raise SettingError(
+                "weight_decay must be in 0..1 and adam_scale above 0; got "
+                f"{self.weight_decay} and {self.adam_scale}"
+            )
         if self.steps < 0:
             raise SettingError(f"steps must be at least 0; got {self.steps}")
         if self.optimizer not in ("muon", "adamw"):
@@ -79,7 +84,7 @@ def build(kind: type[T], values: dict[str, Any], where: str) -> T:
     known = {field.name: field for field in fields(kind)}  # type: ignore[arg-type]
     for key, value in values.items():
         if key not in known:
-            raise SettingError(f"{where}: no setting {key!r}{_nearest(key, list(known))}")
+            raise SettingError(f"{where}: no setting {key!r}{nearest(key, list(known))}")
         wanted = str(known[key].type)
         if wanted == "float" and type(value) is int:
             values[key] = float(value)
@@ -93,6 +98,7 @@ def build(kind: type[T], values: dict[str, Any], where: str) -> T:
         raise SettingError(f"{where}: {error}") from error
 
 
-def _nearest(key: str, known: list[str]) -> str:
+def nearest(key: str, known: list[str]) -> str:
+    """A suggestion to put behind "there is no such key"."""
     close = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
     return f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(sorted(known))}"

@@ -38,6 +38,14 @@ class StepResult:
 
     loss: float  # nats per target, before the update
     norm: float  # of the gradient, before clipping
+    positions: int  # that were computed; fewer than the batch has where it ends in PAD
+
+
+def available_cores() -> int:
+    """Cores that this process may use, which in a container can be fewer than there are."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 class Step:
@@ -61,7 +69,7 @@ class Step:
         workers: int | None = None,
     ) -> None:
         self.loss, self.optimizers, self.seed, self.clip = loss, optimizers, seed, clip
-        self.workers = workers or os.cpu_count() or 1
+        self.workers = workers or available_cores()
         self.executor = ThreadPoolExecutor(self.workers)
         flats = [o.flat for o in optimizers]
         # Where each worker adds up its gradients: the first in place, the others beside it.
@@ -113,7 +121,7 @@ class Step:
             )
         for optimizer in self.optimizers:
             optimizer.step(rate, self.executor)
-        return StepResult(total, norm)
+        return StepResult(total, norm, sum(shard.inputs.size for shard in shards))
 
     def _collect(self) -> float:
         """Sum the workers' gradients, in their order, and clip; returns the norm before."""
