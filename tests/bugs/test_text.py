@@ -15,9 +15,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tinyattn.cli import main
-from tinyattn.data import DataError, Vocabulary, read_lines, read_pairs, read_text
+from tinyattn.data import DataError, Vocabulary, documents_of, read_pairs, read_text
 from tinyattn.tasks.evaluation import save_predictions
-from tinyattn.tasks.knowledge import documents_of
 from tinyattn.tasks.runs import load_run
 from tinyattn.training import checkpoint
 
@@ -333,7 +332,7 @@ def test_line_ends_change_neither_vocabulary_nor_ids_nor_questions(
     text = read_text(tmp_path / "corpus.txt")
     vocabulary, expected = Vocabulary.from_text(text), Vocabulary.from_text(CORPUS)
     assert vocabulary.characters == expected.characters and "\r" not in vocabulary.characters
-    assert read_lines(tmp_path / "corpus.txt") == CORPUS.splitlines()
+    assert documents_of(read_text(tmp_path / "corpus.txt")) == CORPUS.splitlines()
     documents = documents_of(text, blank_lines=False)
     assert documents == CORPUS.splitlines()
     for ours, theirs in zip(documents, CORPUS.splitlines(), strict=True):
@@ -382,7 +381,7 @@ def test_settings_files_may_come_from_windows(trained: Path, tmp_path: Path) -> 
 def test_what_only_python_takes_for_a_line_end_ends_no_line(tmp_path: Path, odd: str) -> None:
     """Such characters occur in text from the web; splitlines() would cut records there."""
     files(tmp_path, f"one{odd}two\nthree\n".encode(), f"Was A{odd}na born?\tKöln\n".encode())
-    assert read_lines(tmp_path / "corpus.txt") == [f"one{odd}two", "three"]
+    assert documents_of(read_text(tmp_path / "corpus.txt")) == [f"one{odd}two", "three"]
     assert read_pairs(tmp_path / "pairs.tsv") == [(f"Was A{odd}na born?", "Köln")]
     save_predictions(tmp_path / "predictions.tsv", [f"a{odd}b", "c"])
     assert (tmp_path / "predictions.tsv").read_bytes() == f"a{odd}b\nc\n".encode()

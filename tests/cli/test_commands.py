@@ -172,3 +172,13 @@ def test_a_corpus_with_windows_line_ends_and_a_mark_is_the_same_corpus(
     assert there.about == here.about
     for name, array in here.checkpoint.arrays.items():
         np.testing.assert_array_equal(there.checkpoint.arrays[name], array)
+
+
+def test_an_evaluation_that_fails_keeps_earlier_predictions(
+    tinyattn: Any, job: Any, tmp_path: Path
+) -> None:
+    kept, bad = tmp_path / "kept.tsv", tmp_path / "bad.tsv"
+    kept.write_text("Lozumb\n")
+    bad.write_text("Where was 日 born?\tLozumb\n", encoding="utf-8")
+    tinyattn("evaluate", bad, "--from", job.finetuned, "--predictions", kept, status=1)
+    assert kept.read_text() == "Lozumb\n"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tinyattn.data import DataError, read_lines, read_pairs, read_text
+from tinyattn.data import DataError, documents_of, read_pairs, read_text
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def file(tmp_path: Path) -> Path:
 def test_line_ends_and_byte_order_marks_make_no_difference(file: Path, raw: bytes) -> None:
     file.write_bytes(raw)
     assert read_text(file) == "one\ntwo\n"
-    assert read_lines(file) == ["one", "two"]
+    assert documents_of(read_text(file)) == ["one", "two"]
 
 
 @pytest.mark.parametrize(

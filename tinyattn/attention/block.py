@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import numpy as np
-
-from tinyattn.backend import Array
+from tinyattn.backend import Array, array_module
 from tinyattn.nn import Module
 from tinyattn.noise import Noise
 from tinyattn.tensor import Tensor
@@ -66,7 +64,7 @@ class KeyValueCache:
         self._keys: Any = None
         self._values: Any = None
 
-    def append(self, keys: Array, values: Array, xp: Any = np) -> tuple[Array, Array]:
+    def append(self, keys: Array, values: Array) -> tuple[Array, Array]:
         """Add keys and values (B, H, T, D); returns all there are, (B, H, length, D).
 
         Raises: ValueError beyond the capacity.
@@ -76,6 +74,7 @@ class KeyValueCache:
         if stop > self.capacity:
             raise ValueError(f"KeyValueCache: has room for {self.capacity} positions; got {stop}")
         if self._keys is None:
+            xp = array_module(keys, values)
             self._keys = xp.empty((B, H, self.capacity, D), dtype=keys.dtype)
             self._values = xp.empty((B, H, self.capacity, D), dtype=values.dtype)
         self._keys[:, :, self.length : stop] = keys

@@ -63,7 +63,7 @@ class MultiHead(AttentionBlock):
         q_BHTD, k_BHSD = self._queries_and_keys(x, context, cache)
         v_BHSD = split_heads(self.value(x if context is None else context), self.heads)
         if cache is not None:
-            keys, values = cache.append(k_BHSD.data, v_BHSD.data, x.xp)
+            keys, values = cache.append(k_BHSD.data, v_BHSD.data)
             k_BHSD, v_BHSD = Tensor(keys), Tensor(values)
         y_BHTD = ops.attention(q_BHTD, k_BHSD, v_BHSD, allowed, rate=self.rate, noise=noise)
         return self.dropout(self.out(merge_heads(y_BHTD)), noise)

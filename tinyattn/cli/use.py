@@ -32,13 +32,13 @@ def evaluate(
     """Ask a model the questions in PAIRS, and count exact matches where answers are given."""
     from tinyattn.data.text import read_pairs
     from tinyattn.report.progress import Progress
-    from tinyattn.tasks.evaluation import answer, save_predictions, score
+    from tinyattn.tasks.evaluation import answer, check_writable, save_predictions, score
     from tinyattn.tasks.runs import PREDICTIONS, load_run
 
     asked = read_pairs(pairs)
     path = predictions or (start if start.is_dir() else start.parent) / PREDICTIONS
     trained = load_run(start, device=open_device(device))
-    save_predictions(path, [])  # better to learn now that it cannot be written than after the work
+    check_writable(path)
     with Progress() as bar:
         bar.start(0, len(asked))
         answers = answer(trained, [q for q, _ in asked], unknown=unknown, on_answers=bar.advance)

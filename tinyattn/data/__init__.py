@@ -1,6 +1,6 @@
 """Chapter 7: from files to batches of ids."""
 
-from tinyattn.data.text import DataError, read_lines, read_pairs, read_text
+from tinyattn.data.text import DataError, documents_of, read_pairs, read_text
 from tinyattn.data.vocabulary import MASK_CHARACTER, PAD_CHARACTER, Vocabulary
 from tinyattn.data.batches import PAD, Batch, pad_rows
 from tinyattn.data.corruption import Corruption
@@ -9,6 +9,6 @@ from tinyattn.data.world import World, make_world
 
 __all__ = [
     "MASK_CHARACTER", "PAD", "PAD_CHARACTER", "Batch", "Corruption", "DataError", "Vocabulary",
-    "World", "answer_of", "make_world", "pad_rows", "question_example", "read_lines",
+    "World", "answer_of", "documents_of", "make_world", "pad_rows", "question_example",
     "read_pairs", "read_text",
 ]  # fmt: skip

@@ -37,9 +37,13 @@ def read_text(path: str | Path) -> str:
     return text
 
 
-def read_lines(path: str | Path) -> list[str]:
-    """The lines of a file that are not blank."""
-    return [line for line in read_text(path).split("\n") if line.strip()]
+def documents_of(text: str, *, blank_lines: bool = False) -> list[str]:
+    """The documents of a corpus, one a line.
+
+    In A5 even the empty piece behind the last newline is one, and counts (`blank_lines`).
+    """
+    lines = text.split("\n")
+    return lines if blank_lines else [line for line in lines if line.strip()]
 
 
 def read_pairs(path: str | Path) -> list[tuple[str, str | None]]:

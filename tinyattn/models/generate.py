@@ -84,7 +84,8 @@ def generate(
 
     Args:
         ids: (B, T), texts of equal length, T at least 1.
-        use_cache: whether to keep keys and values between steps; the result is the same.
+        use_cache: whether to keep keys and values between steps, where the attention can; the
+            result is the same.
         temperature, top_k, top_p, rng: see `next_ids`.
     Yields: ids (B,), one array a step.
     Raises: ValueError for an empty text.
@@ -93,6 +94,7 @@ def generate(
     if ids.ndim != 2 or ids.shape[1] == 0:
         raise ValueError(f"generate: ids must be (B, T) with T at least 1; got {ids.shape}")
     context = model.config.context
+    use_cache = use_cache and all(block.attention.cached for block in model.blocks)
     cache, unseen = model.new_cache(), ids
     for _ in range(count):
         with no_grad():

@@ -59,6 +59,8 @@ class GPTConfig:
         for field, names in choices.items():
             if getattr(self, field) not in names:
                 raise ValueError(f"{field} must be one of {names}; got {getattr(self, field)!r}")
+        if not ATTENTION[self.attention].causal:
+            raise ValueError(f"a GPT needs causal attention, which {self.attention!r} is not")
         if self.positions == "rotary" and self.width // self.heads % 2:
             raise ValueError(
                 f"rotary positions need an even width per head; got {self.width // self.heads}"

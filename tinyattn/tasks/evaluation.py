@@ -121,6 +121,17 @@ def _write(trained: Trained, prompts: np.ndarray) -> np.ndarray:
     return np.stack(columns, axis=1)
 
 
+def check_writable(path: str | Path) -> None:
+    """Learn before the work, not after it, that a file cannot be written; changes nothing in it.
+
+    Raises: CheckpointError.
+    """
+    try:
+        open(path, "a").close()
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
 def save_predictions(path: str | Path, predictions: Sequence[str]) -> None:
     """One place a line, A5's format. Raises: CheckpointError if it cannot be written."""
     try:

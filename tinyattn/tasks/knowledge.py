@@ -18,7 +18,7 @@ import numpy as np
 from tinyattn import ops
 from tinyattn.backend import asarray
 from tinyattn.data.batches import PAD, Batch
-from tinyattn.data.text import DataError
+from tinyattn.data.text import DataError, documents_of
 from tinyattn.data.vocabulary import Vocabulary
 from tinyattn.models import GPT
 from tinyattn.noise import Noise
@@ -55,15 +55,6 @@ def language_model_loss(model: GPT) -> Callable[[Batch, Noise | None, float], Te
         return ops.cross_entropy(logits, targets, ignore=PAD, divisor=divisor)
 
     return loss
-
-
-def documents_of(text: str, *, blank_lines: bool) -> list[str]:
-    """The documents of a corpus, one a line.
-
-    In A5 even the empty piece behind the last newline is one, and counts (`blank_lines`).
-    """
-    lines = text.split("\n")
-    return lines if blank_lines else [line for line in lines if line.strip()]
 
 
 def pretrain(text: str, recipe: Recipe, options: RunOptions) -> Trained:

@@ -47,9 +47,8 @@ def describe(
         "vocabulary": "".join(vocabulary.characters),
         "recipe": recipe.tables(),
         "documents": documents,
-        "data": hashlib.sha256(
-            data.strip().encode()
-        ).hexdigest(),  # so that no run goes on with other data
+        # so that no run goes on with other data
+        "data": hashlib.sha256(data.strip().encode()).hexdigest(),
     }
 
 
