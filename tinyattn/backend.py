@@ -19,12 +19,17 @@ import ctypes
 import math
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
 
-TILE = 1 << 16
-"""Numbers in a tile: 256 kB of float32, of which a few fit the cache of one core."""
+TILE = 1 << 17
+"""Numbers in a tile: 512 kB of float32, of which two fit the cache of one core. Smaller tiles fit
+better, but mean more operations, between which threads wait for the interpreter."""
+
+SWITCH_SECONDS = 2e-4
+"""How long a worker thread may keep the interpreter while another waits for it."""
 
 Array = Any
 """A NumPy or CuPy array. Their types share no base class, so the annotation is for the reader."""
@@ -175,14 +180,28 @@ def tiles(length: int, width: int, xp: Any = np) -> Iterator[slice]:
 
 
 def one_blas_thread() -> Any:
-    """A context inside which a matrix product uses one thread.
-
-    Training splits the batch over worker threads of its own, which is faster than threads inside
-    each product: those wait for one another after every product, and stall when a core is busy.
-    """
+    """A context inside which a matrix product uses one thread: small ones only wait for more."""
     from threadpoolctl import threadpool_limits
 
     return threadpool_limits(limits=1, user_api="blas")
+
+
+@contextmanager
+def worker_threads() -> Iterator[None]:
+    """A context for threads of our own, side by side on the cores.
+
+    Each has its matrix products to itself: splitting the batch over threads is faster than
+    splitting each product, after which all threads wait for one another, and stalls less when a
+    core is busy elsewhere. And a thread that comes out of NumPy gets the interpreter soon: by
+    default a neighbour whose operations are short may keep it for 5 ms, many operations long.
+    """
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_SECONDS)
+    try:
+        with one_blas_thread():
+            yield
+    finally:
+        sys.setswitchinterval(before)
 
 
 def keep_freed_memory() -> None:
@@ -190,12 +209,15 @@ def keep_freed_memory() -> None:
 
     A training step frees and allocates the same sizes again and again. By default large blocks
     go back to the system each time and come back as untouched pages that must be cleared first,
-    which costs a third of the step of a small model. Only glibc (Linux) offers the setting; other
-    systems are left as they are.
+    which costs a third of the step of a small model; so do, whatever the thresholds say, those of
+    the separate heaps that threads get. Only glibc (Linux) offers the setting; other systems are
+    left as they are.
     """
     if sys.platform == "linux":
         mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
         if mallopt is not None:
-            M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # names and numbers of <malloc.h>
+            # Names and numbers of <malloc.h>.
+            M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8
+            mallopt(M_ARENA_MAX, 1)
             mallopt(M_MMAP_THRESHOLD, 1 << 30)
             mallopt(M_TRIM_THRESHOLD, (1 << 31) - 1)

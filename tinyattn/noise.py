@@ -56,13 +56,17 @@ class Noise:
         keys = xp.full(1, key >> 32, dtype=xp.uint32)
         for axis, size in enumerate(leading):
             first = self.first_row if axis == 0 else 0
-            keys = _hash(xp, keys, xp.arange(first, first + size, dtype=xp.uint32), key).ravel()
+            keys = _hash(keys, xp.arange(first, first + size, dtype=xp.uint32), key).ravel()
         words = xp.arange(-(-width // 2), dtype=xp.uint32)  # two 16-bit draws in each
-        draws = _hash(xp, keys, words, key).view(xp.uint16)[:, :width]
-        return (draws >= xp.uint16(min(round(rate * 65536), 65535))).reshape(shape)
+        least = xp.uint16(min(round(rate * 65536), 65535))
+        kept = xp.empty((len(keys), width), dtype=bool)
+        for rows in tiles(len(keys), max(1, len(words)), xp):
+            draws = _hash(keys[rows], words, key).view(xp.uint16)
+            xp.greater_equal(draws[:, :width], least, out=kept[rows])
+        return kept.reshape(shape)
 
 
-def _hash(xp: Any, keys: Array, counters: Array, key: int) -> Array:
+def _hash(keys: Array, counters: Array, key: int) -> Array:
     """32 random bits for each of `keys` and each of `counters`: a keyed xor-shift-multiply hash.
 
     The multipliers and shifts are those of `lowbias32` (skeeto/hash-prospector, 2018), found by
@@ -72,10 +76,8 @@ def _hash(xp: Any, keys: Array, counters: Array, key: int) -> Array:
     x = counters ^ np.uint32(key & 0xFFFFFFFF)
     x ^= x >> np.uint32(16)
     x *= np.uint32(0x7FEB352D)
-    out = xp.empty((len(keys), len(x)), dtype=xp.uint32)
-    for tile in tiles(len(keys), max(1, len(x)), xp):
-        bits = keys[tile, None] ^ x
-        bits ^= bits >> np.uint32(15)
-        bits *= np.uint32(0x846CA68B)
-        out[tile] = bits ^ (bits >> np.uint32(16))
-    return out
+    bits = keys[:, None] ^ x
+    bits ^= bits >> np.uint32(15)
+    bits *= np.uint32(0x846CA68B)
+    bits ^= bits >> np.uint32(16)
+    return bits

@@ -1,5 +1,7 @@
 """Batches: cut and split as they may be, nothing that is trained gets lost."""
 
+from itertools import combinations, pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -34,14 +36,27 @@ def test_the_losses_of_the_parts_add_up_to_that_of_the_whole(batch: Batch, parts
 
 
 @given(batches(), st.integers(1, 12))
-def test_parts_are_nearly_equal_and_end_with_their_longest_row(batch: Batch, parts: int) -> None:
+def test_parts_end_with_their_longest_row_and_the_largest_is_as_small_as_can_be(
+    batch: Batch, parts: int
+) -> None:
     split = batch.split(parts)
-    sizes = [len(part.inputs) for part in split]
-    assert sum(sizes) == len(batch.inputs) and max(sizes) - min(sizes) <= 1
-    assert len(split) == min(parts, len(batch.inputs))
+    assert sum(len(part.inputs) for part in split) == len(batch.inputs)
+    assert 1 <= len(split) <= parts
     for part in split:
         assert part.inputs.shape == part.targets.shape
         assert (part.targets[:, -1] != PAD).any() or part.inputs.shape[1] == 1
+    lengths = sorted((max(1, *np.flatnonzero(row) + 1, 1) for row in batch.targets), reverse=True)
+    n = len(lengths)
+    every_way = (
+        [0, *cuts, n] for k in range(min(parts, n)) for cuts in combinations(range(1, n), k)
+    )
+    least = min(max((b - a) * lengths[a] for a, b in pairwise(cuts)) for cuts in every_way)
+    assert max(part.inputs.size for part in split) == least
+
+
+def test_a_batch_of_equal_rows_is_halved() -> None:
+    rows = np.ones((32, 128), int)
+    assert [part.inputs.shape for part in Batch(rows, rows).split(2)] == [(16, 128), (16, 128)]
 
 
 def test_rows_are_padded_behind() -> None:

@@ -116,7 +116,7 @@ class Fit:
         began = saved = time.perf_counter()
         positions = 0
         batches: list[Batch] = []
-        with backend.one_blas_thread(), _interrupt_flag() as interrupted, take:
+        with backend.worker_threads(), _interrupt_flag() as interrupted, take:
             for step in range(start, total):
                 epoch, index = divmod(step, data.batches_per_epoch)
                 if index == 0 or not batches:

@@ -66,7 +66,9 @@ class AdamW:
         self.steps += 1
         rate = float(rate) * self.scale  # np.float64 would widen float32
         (b1, b2), xp = self.betas, self.flat.xp
-        correct_1, correct_2 = 1 - b1**self.steps, 1 / math.sqrt(1 - b2**self.steps)
+        # lr·m̂/(√v̂ + ε) is this rate times m/(√v + this ε)
+        correct = math.sqrt(1 - b2**self.steps)
+        corrected_rate, corrected_eps = rate * correct / (1 - b1**self.steps), self.eps * correct
 
         def update(tile: slice) -> None:
             w, g = self.flat.values[tile], self.flat.grads[tile]
@@ -76,10 +78,9 @@ class AdamW:
             v *= b2
             v += g * g * (1 - b2)
             size = xp.sqrt(v)
-            size *= correct_2
-            size += self.eps
+            size += corrected_eps
             move = m / size
-            move *= rate / correct_1
+            move *= corrected_rate
             w[: max(0, self.decayed - tile.start)] *= 1 - rate * self.weight_decay
             w -= move
 

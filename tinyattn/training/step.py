@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tinyattn.backend import asnumpy
+from tinyattn.backend import Array, asnumpy, tiles
 from tinyattn.data.batches import Batch
 from tinyattn.noise import Noise
 from tinyattn.tensor import Tensor, gradients
@@ -125,13 +125,18 @@ class Step:
 
     def _collect(self) -> float:
         """Sum the workers' gradients, in their order, and clip; returns the norm before."""
-        square = 0.0
+        squares: list[Array] = []
         for i, optimizer in enumerate(self.optimizers):
-            grads = optimizer.flat.grads
-            for buffers in self._buffers[1:]:
-                grads += buffers[i]
-            square += float(asnumpy(grads @ grads))
-        norm = math.sqrt(square)
+            grads, others = optimizer.flat.grads, [buffers[i] for buffers in self._buffers[1:]]
+
+            def add(tile: slice, grads: Array = grads, others: list[Array] = others) -> Array:
+                part = grads[tile]
+                for other in others:
+                    part += other[tile]
+                return part @ part
+
+            squares += self.executor.map(add, tiles(len(grads), 1, optimizer.flat.xp))
+        norm = math.sqrt(math.fsum(float(asnumpy(square)) for square in squares))
         if norm > self.clip:
             for optimizer in self.optimizers:
                 optimizer.flat.grads *= self.clip / (norm + 1e-6)
