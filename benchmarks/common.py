@@ -18,7 +18,7 @@ SIZES = {
     "a5": {"vocabulary": 256, "context": 128, "layers": 4, "heads": 8, "width": 256},
     "tiny": {"vocabulary": 256, "context": 64, "layers": 2, "heads": 2, "width": 64},
 }
-ADAM = {"rate": 3e-4, "betas": (0.9, 0.95), "eps": 1e-8, "weight_decay": 0.1}
+ADAM = {"learning_rate": 3e-4, "betas": (0.9, 0.95), "eps": 1e-8, "weight_decay": 0.1}
 
 
 def arguments() -> argparse.Namespace:

@@ -32,4 +32,4 @@ examples = WholeBatch(*batch(size, options.batch))
 take = Step(language_model_loss(model), [optimizer], clip=1e9, workers=options.threads)
 number = iter(range(1_000_000))
 with backend.worker_threads():
-    serve(lambda: take(examples, next(number), ADAM["rate"]).loss)
+    serve(lambda: take(examples, next(number), ADAM["learning_rate"]).loss)

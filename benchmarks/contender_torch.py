@@ -91,7 +91,9 @@ groups = [
          "weight_decay": ADAM["weight_decay"]},
     {"params": [p for n, p in model.named_parameters() if n not in matrices], "weight_decay": 0.0},
 ]  # fmt: skip
-optimizer = torch.optim.AdamW(groups, lr=ADAM["rate"], betas=ADAM["betas"], eps=ADAM["eps"])
+optimizer = torch.optim.AdamW(
+    groups, lr=ADAM["learning_rate"], betas=ADAM["betas"], eps=ADAM["eps"]
+)
 inputs, targets = (torch.from_numpy(a) for a in batch(size, options.batch))
 
 

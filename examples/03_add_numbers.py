@@ -31,7 +31,7 @@ config = GPTConfig(vocabulary=12, context=9, layers=2, heads=4, width=64, dropou
                    positions="rotary", gelu="tanh")  # fmt: skip
 model = GPT(config, seed=0)
 optimizers = make_optimizers(model, "muon")
-rates = Schedule("linear", peak=0.02, warmup=10, end=STEPS)
+schedule = Schedule("linear", peak=0.02, warmup=10, end=STEPS)
 print(f"{model.parameter_count():,} parameters; guessing costs {np.log(10):.2f} nats a digit")
 
 for step in range(STEPS):
@@ -41,7 +41,7 @@ for step in range(STEPS):
     loss.backward()
     for optimizer in optimizers:
         optimizer.flat.collect()  # the gradients that backward left
-        optimizer.step(rates.rate(step))
+        optimizer.step(schedule(step))
     if step % 50 == 0 or step == STEPS - 1:
         print(f"step {step:3d}  loss {loss.item():.3f}")
 

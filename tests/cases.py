@@ -158,15 +158,15 @@ def cross_entropy(
 
 def attention(
     np: Any, q: Any, k: Any, v: Any, allowed: Any = True,
-    scale: float | None = None, rate: float = 0.0, noise: Noise | None = None,
+    scale: float | None = None, dropout: float = 0.0, noise: Noise | None = None,
 ) -> Any:  # fmt: skip
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     weights = softmax(np, scale * np.matmul(q, np.swapaxes(k, -1, -2)), allowed)
-    dropped = dropout(np, np.swapaxes(weights, -1, -2), rate, noise)  # bits stand keys first
+    dropped = drop(np, np.swapaxes(weights, -1, -2), dropout, noise)  # bits stand keys first
     return np.matmul(np.swapaxes(dropped, -1, -2), v)
 
 
-def dropout(np: Any, x: Any, rate: float, noise: Noise | None) -> Any:
+def drop(np: Any, x: Any, rate: float, noise: Noise | None) -> Any:
     return x if noise is None else x * noise.keep(np, x.shape, rate) / (1 - rate)
 
 
@@ -398,10 +398,10 @@ CASES: dict[str, list[Case]] = {
         case(cross_entropy, normal(5), np.array(3)),
     ],
     "dropout": [
-        case(dropout, normal(4, 5), rate=0.4, noise=Noise(3)),
-        case(dropout, normal(3), rate=0.0, noise=Noise(3)),
-        case(dropout, normal(), rate=0.5, noise=Noise(3)),
-        case(dropout, normal(4, 5), rate=0.4, noise=None),
+        case(drop, normal(4, 5), rate=0.4, noise=Noise(3)),
+        case(drop, normal(3), rate=0.0, noise=Noise(3)),
+        case(drop, normal(), rate=0.5, noise=Noise(3)),
+        case(drop, normal(4, 5), rate=0.4, noise=None),
     ],
     "attention": [
         case(attention, normal(3, 2), normal(4, 2), normal(4, 5)),
@@ -409,7 +409,7 @@ CASES: dict[str, list[Case]] = {
         case(attention, *(normal(2, 4, 3) for _ in "qkv"), bits(2, 4, 4), scale=0.3),
         case(attention, *(normal(2, 4, 3) for _ in "qkv"), lower, scale=20.0),
         case(attention, normal(4, 3), normal(2, 4, 3), normal(5, 1, 4, 2), lower),
-        case(attention, *(normal(2, 1, 3, 2) for _ in "qkv"), rate=0.5, noise=Noise(5)),
+        case(attention, *(normal(2, 1, 3, 2) for _ in "qkv"), dropout=0.5, noise=Noise(5)),
         case(attention, normal(2, 3), normal(4, 3), normal(4, 2), np.zeros((2, 4), bool)),
         case(attention, normal(2, 0, 3), normal(2, 4, 3), normal(2, 4, 3)),
     ],

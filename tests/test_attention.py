@@ -90,10 +90,10 @@ every_block = pytest.mark.parametrize("name", ATTENTION)
 both_positions = pytest.mark.parametrize("rotary", [False, True])
 
 
-def build(name: str = "multihead", rate: float = 0.0, rotary: bool = False) -> Any:
+def build(name: str = "multihead", dropout: float = 0.0, rotary: bool = False) -> Any:
     """A block with parameters in float64 and large enough for sharp attention."""
     block: Callable[..., AttentionBlock] = ATTENTION[name]
-    made = in_float64(block(C, H, rng=rng(), rate=rate, rotary=rotary))
+    made = in_float64(block(C, H, rng=rng(), dropout=dropout, rotary=rotary))
     for parameter in made.parameters():
         parameter.data = normal(*parameter.shape)
     return made
@@ -119,7 +119,7 @@ def test_sequences_of_a_batch_do_not_meet(name: str) -> None:
 
 @every_block
 def test_a_split_batch_drops_what_the_whole_would(name: str) -> None:
-    block, x = build(name, rate=0.4), normal(4, T, C)
+    block, x = build(name, dropout=0.4), normal(4, T, C)
     whole = block(Tensor(x), noise=Noise(1)).numpy()
     parts = [block(Tensor(x[i : i + 2]), noise=Noise(1, first_row=i)).numpy() for i in (0, 2)]
     assert_allclose(np.concatenate(parts), whole, **CLOSE)
@@ -181,7 +181,7 @@ def test_multihead_is_its_formula(allowed: np.ndarray | None) -> None:
 
 
 def test_training_drops_weights_and_then_answers() -> None:
-    block, x, noise = build(rate=0.4), Tensor(normal(B, T, C)), Noise(3)
+    block, x, noise = build(dropout=0.4), Tensor(normal(B, T, C)), Noise(3)
     keys_first = block.weights(x).swapaxes(-1, -2)  # as ops.attention draws its bits
     weights = ops.dropout(keys_first, rate=0.4, noise=noise).swapaxes(-1, -2)
     answers = block.out(merge_heads(weights @ split_heads(block.value(x), H)))

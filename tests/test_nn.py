@@ -147,7 +147,7 @@ LAYERS: dict[str, tuple[Callable[[], Module], Callable[..., Any]]] = {
         / np.sqrt(x.var(-1, keepdims=True) + 0.1) * gain + bias,
     ),
     "FeedForward": (
-        lambda: nn.FeedForward(4, 8, rng=rng(), exact_gelu=False, rate=0.5),
+        lambda: nn.FeedForward(4, 8, rng=rng(), exact_gelu=False, dropout=0.5),
         lambda x, w1, b1, w2, b2: ops.gelu(x @ w1 + b1, exact=False).numpy() @ w2 + b2,
     ),
 }  # fmt: skip
@@ -170,7 +170,7 @@ def test_an_embedding_is_a_table() -> None:
 
 def test_a_layer_drops_when_given_noise_and_only_then() -> None:
     x = Tensor(X)
-    drop, feed = nn.Dropout(0.5), nn.FeedForward(4, 8, rng=rng(), rate=0.5)
+    drop, feed = nn.Dropout(0.5), nn.FeedForward(4, 8, rng=rng(), dropout=0.5)
     assert drop(x) is x
     assert_array_equal(drop(x, Noise(1)).numpy(), ops.dropout(x, 0.5, Noise(1)).numpy())
     feed = in_float64(feed)

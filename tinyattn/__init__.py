@@ -3,7 +3,8 @@
 Read it in this order; a file imports only from chapters before its own.
 
     backend     1   which module made this array; host and device        noise: random bits
-    tensor      2   a tensor remembers how it was made                   op: what makes an operation
+    graph       2   how a gradient finds its way back
+    tensor      2   an array that remembers how it was made              op: what makes an operation
     ops/        3   operations: value, gradient, equation                gradcheck: are they right?
     nn/         4   modules own what is learned
     attention/  5   who looks at whom, and how
@@ -25,7 +26,8 @@ from importlib.metadata import PackageNotFoundError, version
 
 from tinyattn import ops
 from tinyattn.gradcheck import gradcheck
-from tinyattn.tensor import Tensor, no_grad
+from tinyattn.graph import no_grad
+from tinyattn.tensor import Tensor
 
 try:
     __version__ = version("tinyattn")

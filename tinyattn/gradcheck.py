@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from tinyattn.backend import asarray, asnumpy
-from tinyattn.tensor import Tensor, no_grad
+from tinyattn.graph import no_grad
+from tinyattn.tensor import Tensor
 
 
 def gradcheck(
@@ -43,39 +44,45 @@ def gradcheck(
     for i, leaf in enumerate(leaves):
         if leaf.dtype != np.float64:
             raise TypeError(f"gradcheck: input {i} must be float64; got {leaf.dtype}")
-    values = [leaf.numpy() for leaf in leaves]
+    x = [leaf.numpy() for leaf in leaves]
     device = leaves[0].device if leaves else "cpu"
-
-    def evaluate(at: list[np.ndarray], record: bool) -> tuple[list[Tensor], list[Tensor]]:
-        tensors = [Tensor(a, requires_grad=record, device=device) for a in at]
-        out = function(*tensors)
-        return tensors, list(out) if isinstance(out, (list, tuple)) else [out]
-
-    moves = [[i] for i in range(len(values))] + [list(range(len(values)))] * (len(values) > 1)
+    moves = [[i] for i in range(len(x))] + [list(range(len(x)))] * (len(x) > 1)
     for moved in moves * directions:
         v = [rng.standard_normal(a.shape) if i in moved else np.zeros_like(a)
-             for i, a in enumerate(values)]  # fmt: skip
-        tensors, outputs = evaluate(values, record=True)
+             for i, a in enumerate(x)]  # fmt: skip
+        tensors, outputs = _evaluate(function, x, device)
         u = [rng.standard_normal(y.shape) for y in outputs]
         for y, cotangent in zip(outputs, u, strict=True):
             y.backward(asarray(cotangent, device=device), retain_graph=True)
-        promised = sum(
-            float(np.vdot(asnumpy(t.grad), d))
-            for t, d in zip(tensors, v, strict=True)
-            if t.grad is not None
-        )
+        grads = [np.zeros_like(d) if t.grad is None else asnumpy(t.grad)
+                 for t, d in zip(tensors, v, strict=True)]  # fmt: skip
+        promised = _inner(grads, v)
         with no_grad():
-            ahead = evaluate([a + step * d for a, d in zip(values, v, strict=True)], False)[1]
-            behind = evaluate([a - step * d for a, d in zip(values, v, strict=True)], False)[1]
-        measured = sum(
-            float(np.vdot(c, a.numpy() - b.numpy())) / (2 * step)
-            for c, a, b in zip(u, ahead, behind, strict=True)
-        )
+            ahead, behind = (
+                _evaluate(function, [a + h * d for a, d in zip(x, v, strict=True)], device)[1]
+                for h in (step, -step)
+            )
+        measured = _inner(u, [a.numpy() - b.numpy() for a, b in zip(ahead, behind, strict=True)])
+        measured /= 2 * step
         size = max(1.0, abs(promised), abs(measured))
         if not abs(promised - measured) <= tolerance * size:
             raise AssertionError(
                 f"gradcheck: moving {'input ' + str(moved[0]) if len(moved) == 1 else 'all inputs'}"
-                f" of shapes {[a.shape for a in values]}: the gradient promises {promised:.10g}, "
+                f" of shapes {[a.shape for a in x]}: the gradient promises {promised:.10g}, "
                 f"the difference quotient is {measured:.10g}"
             )
     return True
+
+
+def _evaluate(
+    function: Callable[..., Any], at: list[np.ndarray], device: str
+) -> tuple[list[Tensor], list[Tensor]]:
+    """Fresh leaves with these values, and what the function makes of them."""
+    leaves = [Tensor(a, requires_grad=True, device=device) for a in at]
+    out = function(*leaves)
+    return leaves, list(out) if isinstance(out, (list, tuple)) else [out]
+
+
+def _inner(a: list[np.ndarray], b: list[np.ndarray]) -> float:
+    """The inner product of two lists of arrays, taken as long vectors."""
+    return sum(float(np.vdot(x, y)) for x, y in zip(a, b, strict=True))

@@ -25,7 +25,8 @@ from typing import Any
 import numpy as np
 
 from tinyattn.backend import Array, asarray, device_of, is_array
-from tinyattn.tensor import OPS, Node, Tensor, recording, result
+from tinyattn.graph import Node, recording
+from tinyattn.tensor import OPS, Tensor, result
 
 Index = Any
 """Annotation of an op's parameter that holds integers, which have no gradient."""
@@ -42,40 +43,12 @@ def op(function: Callable[..., Any]) -> Callable[..., Tensor]:
     where the gradients share work, a single function that returns them all in a tuple.
     """
     name = function.__name__
-    parameters = list(inspect.signature(function).parameters.values())[1:]
-    options_in_order = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
-    arrays = [p for p in parameters if p.kind is not p.KEYWORD_ONLY]
-    takes_list = bool(arrays) and arrays[0].kind is inspect.Parameter.VAR_POSITIONAL
-
-    def bind(args: tuple[Any, ...], options: dict[str, Any]) -> list[Any]:
-        """The arrays in order. Moves array arguments out of `options`, positional options in."""
-        if takes_list:
-            if args and isinstance(args[0], str):  # einsum("ij,jk->ik", a, b), as in NumPy
-                options[options_in_order[0]], args = args[0], args[1:]
-            if args and isinstance(args[0], (list, tuple)):  # concatenate([a, b], 1)
-                options.update(zip(options_in_order, args[1:], strict=False))
-                args = tuple(args[0])
-            bound = list(args)
-            if not bound:
-                raise ValueError(f"{name}: needs at least one tensor")
-            return bound
-        bound, extra = list(args[: len(arrays)]), args[len(arrays) :]
-        for parameter in arrays[len(bound) :]:
-            if parameter.name not in options and parameter.default is parameter.empty:
-                raise TypeError(f"{name}: argument {parameter.name!r} is missing")
-            bound.append(options.pop(parameter.name, None))
-        if len(extra) > 1 and len(options_in_order) == 1:
-            extra = (extra,)  # x.reshape(2, 3) means x.reshape((2, 3))
-        if len(extra) > len(options_in_order):
-            raise TypeError(f"{name}: takes {len(arrays)} arrays and {options_in_order}; got more")
-        options.update(zip(options_in_order, extra, strict=False))
-        return bound
+    signature = _Signature(name, list(inspect.signature(function).parameters.values())[1:])
 
     @functools.wraps(function)
     def call(*args: Any, **options: Any) -> Tensor:
-        bound = bind(args, options)
-        is_data = [p.annotation in ("Index", "Mask") for p in arrays]
-        values, sources = _unwrap(name, bound, [False] * len(bound) if takes_list else is_data)
+        bound, is_data = signature.bind(args, options)
+        values, sources = _unwrap(name, bound, is_data)
         xp = device_of(*[v for v in values if hasattr(v, "shape")]).xp
         try:
             plain = {k: _plain(v) for k, v in options.items()}
@@ -90,6 +63,49 @@ def op(function: Callable[..., Any]) -> Callable[..., Tensor]:
 
     OPS[name] = call
     return call
+
+
+class _Signature:
+    """How an op may be called: arrays first, options by name, or both as in NumPy."""
+
+    def __init__(self, name: str, parameters: list[inspect.Parameter]) -> None:
+        self.name = name
+        self.options = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+        self.arrays = [p for p in parameters if p.kind is not p.KEYWORD_ONLY]
+        self.is_data = [p.annotation in ("Index", "Mask") for p in self.arrays]
+        self.takes_list = any(p.kind is p.VAR_POSITIONAL for p in self.arrays)
+
+    def bind(self, args: tuple[Any, ...], options: dict[str, Any]) -> tuple[list[Any], list[bool]]:
+        """The arrays in order, and which are data. Array arguments leave `options`, options enter.
+
+        Raises: TypeError, ValueError if there are too few arguments or too many.
+        """
+        if self.takes_list:
+            return self._bind_list(args, options)
+        count = len(self.arrays)
+        bound, extra = list(args[:count]), args[count:]
+        for parameter in self.arrays[len(bound) :]:
+            if parameter.name not in options and parameter.default is parameter.empty:
+                raise TypeError(f"{self.name}: argument {parameter.name!r} is missing")
+            bound.append(options.pop(parameter.name, None))
+        if len(extra) > 1 and len(self.options) == 1:
+            extra = (extra,)  # x.reshape(2, 3) means x.reshape((2, 3))
+        if len(extra) > len(self.options):
+            raise TypeError(f"{self.name}: takes {count} arrays and {self.options}; got more")
+        options.update(zip(self.options, extra, strict=False))
+        return bound, self.is_data
+
+    def _bind_list(
+        self, args: tuple[Any, ...], options: dict[str, Any]
+    ) -> tuple[list[Any], list[bool]]:
+        if args and isinstance(args[0], str):  # einsum("ij,jk->ik", a, b), as in NumPy
+            options[self.options[0]], args = args[0], args[1:]
+        if args and isinstance(args[0], (list, tuple)):  # concatenate([a, b], 1)
+            options.update(zip(self.options, args[1:], strict=False))
+            args = tuple(args[0])
+        if not args:
+            raise ValueError(f"{self.name}: needs at least one tensor")
+        return list(args), [False] * len(args)
 
 
 def _unwrap(

@@ -1,9 +1,7 @@
-"""Chapter 2: a tensor is an array that remembers how it was made.
+"""Chapter 2, continued: a tensor is an array that remembers how it was made.
 
-Chapter 1 gave us arrays. Here each array that results from an operation carries a *node*: a link
-to the arrays it was made from, and a function, the *vjp* (vector-Jacobian product), which turns
-"how the loss changes with the result" into "how the loss changes with each input". Walking the
-nodes from the loss back to the inputs is the whole of automatic differentiation.
+A tensor that results from an operation carries the operation's node (graph.py); one that you make
+yourself is a leaf, and a place for its gradient.
 
     x = Tensor(3.0, requires_grad=True)
     y = x * x
@@ -26,65 +24,17 @@ Next: what makes a function an operation (op.py).
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import operator
-import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, cast
 
 import numpy as np
 
 from tinyattn.backend import Array, array_module, asarray, asnumpy, device_of, is_array
+from tinyattn.graph import Node, sweep
 
 OPS: dict[str, Callable[..., Any]] = {}
 """Every operation by name. `@op` enters them; operators, tests and documentation look them up."""
-
-_node_numbers = itertools.count(1)
-_mode = threading.local()
-
-
-class Node:
-    """One operation in the graph: where its inputs came from and how to pull a gradient back.
-
-    `vjp(g)` gives, for the gradient g of the result, the gradient of each input. Inputs are other
-    nodes or leaf tensors, never the results of operations: so an array that no vjp needs is freed
-    as soon as its user lets go. Numbers grow with time, so visiting nodes by falling number meets
-    every node after all of its users, without recursion.
-    """
-
-    __slots__ = ("inputs", "name", "number", "versions", "vjp")
-
-    def __init__(
-        self,
-        name: str,
-        inputs: Sequence[Node | Tensor],
-        vjp: Callable[[Array], Sequence[Array]],
-    ) -> None:
-        self.number = next(_node_numbers)
-        self.name = name
-        self.inputs = inputs
-        self.vjp: Callable[[Array], Sequence[Array]] | None = vjp
-        self.versions: list[int] = [i.version if isinstance(i, Tensor) else 0 for i in inputs]
-
-    def pull(self, g: Array, keep: bool) -> Iterable[tuple[Node | Tensor, Array]]:
-        """Each input with its share of the gradient `g`; frees what was saved unless `keep`."""
-        if self.vjp is None:
-            raise RuntimeError(
-                f"backward: the graph behind {self.name!r} was freed by an earlier backward; "
-                "compute the result again, or call backward(retain_graph=True) the first time"
-            )
-        for source, version in zip(self.inputs, self.versions, strict=True):
-            if isinstance(source, Tensor) and source.version != version:
-                raise RuntimeError(
-                    f"backward: {source.describe()} was changed in place after {self.name!r} used "
-                    "it (by an optimiser step?); compute the result again"
-                )
-        shares = zip(self.inputs, self.vjp(g), strict=True)
-        if not keep:
-            self.inputs, self.versions, self.vjp = (), [], None
-        return shares
 
 
 def _binary(name: str) -> Callable[[Tensor, Any], Tensor]:
@@ -378,50 +328,6 @@ def gradients(
             f"backward: the cotangent must have the tensor's shape {output.shape}; "
             f"got {tuple(cotangent.shape)}"
         )
-    return _sweep(output._node or output, cotangent, keep=retain_graph)
-
-
-def _sweep(start: Node | Tensor, cotangent: Array, *, keep: bool) -> list[tuple[Tensor, Array]]:
-    """Visit the nodes from the newest to the oldest, passing gradients to their inputs."""
-    leaves: dict[int, Tensor] = {}
-    total: dict[int, Array] = {}  # id of a node or leaf -> gradient that has arrived so far
-    ours: set[int] = set()  # ids whose total is an array that nobody else holds
-    waiting: list[tuple[int, Node]] = []
-
-    def receive(target: Node | Tensor, g: Array) -> None:
-        key = id(target)
-        if key not in total:
-            total[key] = g
-            if isinstance(target, Tensor):
-                leaves[key] = target
-            else:
-                heapq.heappush(waiting, (-target.number, target))
-        elif key in ours:
-            total[key] += g
-        else:
-            total[key] = total[key] + g
-            ours.add(key)
-
-    receive(start, cotangent)
-    while waiting:
-        _, node = heapq.heappop(waiting)
-        g = total.pop(id(node))
-        for source, share in node.pull(g, keep):
-            receive(source, share)
-    return [(leaf, asarray(total[key], device=leaf.device)) for key, leaf in leaves.items()]
-
-
-def recording() -> bool:
-    """Whether ops in this thread remember how their results were made."""
-    return getattr(_mode, "recording", True)
-
-
-@contextmanager
-def no_grad() -> Iterator[None]:
-    """Inside this context, in this thread, ops compute values only and remember nothing."""
-    before = recording()
-    _mode.recording = False
-    try:
-        yield
-    finally:
-        _mode.recording = before
+    reached = sweep(output._node or output, cotangent, keep=retain_graph)
+    leaves = cast("list[tuple[Tensor, Array]]", reached)
+    return [(leaf, asarray(g, device=leaf.device)) for leaf, g in leaves]

@@ -169,7 +169,7 @@ def test_dropout_of_weights_does_not_wake_a_dead_row() -> None:
     """0 divided by what was kept is still 0."""
     for seed in range(5):
         q, k, v = leaf(Q), leaf(K), leaf(V)
-        y = ops.attention(q, k, v, ALLOW, rate=0.5, noise=Noise(seed))
+        y = ops.attention(q, k, v, ALLOW, dropout=0.5, noise=Noise(seed))
         y.sum().backward()
         close(y.data[1], [0, 0])
         assert all(np.isfinite(t.grad).all() for t in (q, k, v))

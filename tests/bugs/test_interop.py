@@ -12,11 +12,11 @@ from tinyattn import Tensor, no_grad, ops
 from tinyattn.attention import MultiHead, attend, causal
 from tinyattn.backend import asarray, asnumpy, is_array
 from tinyattn.data import Batch
+from tinyattn.graph import Node
 from tinyattn.models import GPT, GPTConfig
 from tinyattn.nn import LayerNorm, Linear, Module, Parameter
 from tinyattn.noise import Noise
 from tinyattn.tasks.knowledge import language_model_loss
-from tinyattn.tensor import Node
 from tinyattn.training.optimizers import AdamW, make_optimizers
 from tinyattn.training.parameters import FlatParameters
 from tinyattn.training.schedule import Schedule
@@ -295,7 +295,7 @@ def test_numpys_numbers_do_not_widen(device: str) -> None:
         ops.minimum(np.int64(2), t), ops.pad(t, 1, value=np.float64(2)),
         ops.dropout(t, rate=np.float64(0.5), noise=Noise(0)), ops.tril(t), t[0], t[[0, 0]],
         ops.attention(t, t, t, scale=np.float64(0.3)),
-        ops.attention(t, t, t, rate=np.float64(0.3), noise=Noise(0)),
+        ops.attention(t, t, t, dropout=np.float64(0.3), noise=Noise(0)),
         ops.layer_norm(t, t[0], t[1], eps=np.float64(1e-5)),
         ops.linear(t, t, t[0]), t @ t, ops.einsum("ij,jk->ik", t, t), ops.stack([t, t]),
         ops.rotate(t, cos=t.data[:, :1], sin=t.data[:, :1]),
@@ -384,7 +384,7 @@ def test_three_steps_of_training_never_leave_the_models_precision(
     batch = Batch(np.array([[1, 2, 3, 4], [5, 6, 1, 0]]), np.array([[2, 3, 4, 5], [6, 1, 0, 0]]))
     with Step(language_model_loss(model), optimizers, clip=1e-3, workers=1) as take:
         for step in range(3):
-            result = take(batch, step, np.float64(rates.rate(step)))
+            result = take(batch, step, np.float64(rates(step)))
             assert math.isfinite(result.loss) and result.norm > 1e-3
     name = np.dtype(dtype).name
     assert len(seen) > 20 and all(dtypes == {name} for dtypes in seen.values()), seen

@@ -12,7 +12,7 @@ from tinyattn.training.settings import SettingError, TrainSettings
 
 
 def rates(schedule: Schedule, steps: range) -> list[float]:
-    return [schedule.rate(step) for step in steps]
+    return [schedule(step) for step in steps]
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_every_shape_keeps_the_same_edges(name: str, peak: float) -> None:
             assert got[: warmup + 1] == sorted(got[: warmup + 1])
             assert got[warmup:] == sorted(got[warmup:], reverse=True)
             assert all(rate == pytest.approx(floor) for rate in got[max(warmup + 1, end) :])
-            assert schedule.rate(10**9) == pytest.approx(floor)
+            assert schedule(10**9) == pytest.approx(floor)
 
 
 @given(
@@ -64,7 +64,7 @@ def test_every_shape_keeps_the_same_edges(name: str, peak: float) -> None:
 )
 def test_no_rate_leaves_its_range(name: str, warmup: int, end: int, floor: float, at: int) -> None:
     """EleutherAI/gpt-neox#1373: never above the peak, and after the warm-up never below."""
-    rate = Schedule(name, peak=2.0, warmup=warmup, end=end, floor=floor).rate(at)
+    rate = Schedule(name, peak=2.0, warmup=warmup, end=end, floor=floor)(at)
     assert 0 <= rate <= 2.0
     if at >= warmup:
         assert rate >= 2.0 * floor - 1e-12
@@ -72,7 +72,7 @@ def test_no_rate_leaves_its_range(name: str, warmup: int, end: int, floor: float
 
 def test_a_floor_of_nothing_and_a_floor_of_everything() -> None:
     """The two ends of the range of the floor."""
-    assert Schedule("cosine", 1.0, 2, 6, floor=0.0).rate(6) == 0
+    assert Schedule("cosine", 1.0, 2, 6, floor=0.0)(6) == 0
     assert rates(Schedule("linear", 1.0, 0, 4, floor=1.0), range(6)) == [1.0] * 6
 
 
@@ -87,14 +87,14 @@ def test_the_cyclic_rule_climbs_again_behind_its_end(tokens: int, expected: floa
     """Under a name of its own, for published settings that rely on it."""
     assert a5_cyclic(tokens, 10_240, 102_400, 0.1) == pytest.approx(expected, abs=5e-7)
     schedule = Schedule("a5-cyclic", peak=3.0, warmup=10_240, end=102_400, floor=0.1)
-    assert schedule.rate(step=7, tokens=tokens) == pytest.approx(3 * expected, abs=2e-6)
+    assert schedule(step=7, tokens=tokens) == pytest.approx(3 * expected, abs=2e-6)
 
 
 def test_the_clamped_rule_has_another_name_and_does_not_climb() -> None:
     """The same numbers as steps of "cosine" end at the floor and stay."""
     schedule = Schedule("cosine", peak=1.0, warmup=10_240, end=102_400, floor=0.1)
     for tokens in (102_400, 150_000, 200_000, 10**9):
-        assert schedule.rate(tokens) == pytest.approx(0.1)
+        assert schedule(tokens) == pytest.approx(0.1)
 
 
 def test_the_cyclic_rule_is_periodic_and_bounded() -> None:
@@ -115,13 +115,13 @@ def test_degenerate_lengths_divide_by_nothing_in_the_cyclic_rule_too(warmup: int
     """Warm-up and end of 0, and an end within the warm-up."""
     for tokens in (0, 1, 9, 10, 11, 1000):
         assert 0 <= a5_cyclic(tokens, warmup, end) <= 1
-        rate = Schedule("a5-cyclic", 1.0, warmup, end).rate(1, tokens)
+        rate = Schedule("a5-cyclic", 1.0, warmup, end)(1, tokens)
         assert 0 <= rate <= 1
 
 
 def test_the_first_step_of_the_cyclic_rule_is_not_lost() -> None:
     """karpathy/nanoGPT#443: at 0 tokens the rule says 0, but no step is wasted."""
-    assert Schedule("a5-cyclic", 2.0, 10_240, 102_400).rate(0, 0) == 2.0
+    assert Schedule("a5-cyclic", 2.0, 10_240, 102_400)(0, 0) == 2.0
 
 
 # Settings ------------------------------------------------------------------------------------
@@ -132,8 +132,8 @@ def test_the_first_step_of_the_cyclic_rule_is_not_lost() -> None:
 @pytest.mark.parametrize("steps", [1, 2, 10, 11])
 def test_the_last_step_of_any_run_has_a_rate(schedule: str, warmup: int, steps: int) -> None:
     """Also of a run that is shorter than its warm-up."""
-    settings = TrainSettings(schedule=schedule, warmup=warmup, rate=0.5, floor=0.0)
-    plan = settings.learning_rates(steps, corpus_tokens=0)
+    settings = TrainSettings(schedule=schedule, warmup=warmup, learning_rate=0.5, floor=0.0)
+    plan = settings.make_schedule(steps, corpus_tokens=0)
     got = rates(plan, range(steps))
     assert all(0 < rate <= 0.5 for rate in got)
     if warmup < steps:
@@ -142,15 +142,15 @@ def test_the_last_step_of_any_run_has_a_rate(schedule: str, warmup: int, steps: 
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"warmup": -1}, {"floor": 1.5}, {"rate": -1.0}, {"rate": math.nan}, {"rate": math.inf},
-     {"floor": -0.1}, {"schedule": "cyclic"}, {"schedule": "Cosine"}],
+    [{"warmup": -1}, {"floor": 1.5}, {"learning_rate": -1.0}, {"learning_rate": math.nan},
+     {"learning_rate": math.inf}, {"floor": -0.1}, {"schedule": "cyclic"}, {"schedule": "Cosine"}],
     ids=str,
 )  # fmt: skip
 def test_settings_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
     """Rather than negative or missing rates later."""
     with pytest.raises(SettingError, match="must be"):
         TrainSettings(**wrong)
-    names = {"rate": "peak", "schedule": "name"}
+    names = {"learning_rate": "peak", "schedule": "name"}
     with pytest.raises(ValueError, match="must be"):
         Schedule(
             **{"name": "cosine", "peak": 1.0, **{names.get(k, k): v for k, v in wrong.items()}}

@@ -21,7 +21,7 @@ def test_the_whole_job(tinyattn: Any, as_json: AsJson, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     sizes = ["context=80", "layers=1", "heads=2", "width=32", "dropout=0"]
     tiny = [f"--set=model.{size}" for size in sizes] + ["--set=data.longest=72"]
-    fast = ["optimizer=adamw", "rate=0.01", "schedule=linear", "warmup=5", "batch=8"]
+    fast = ["optimizer=adamw", "learning_rate=0.01", "schedule=linear", "warmup=5", "batch=8"]
     world, first, second = tmp_path / "world", tmp_path / "pretrain", tmp_path / "finetune"
     tinyattn("world", "--out", world, "--people", 12, "--dev", 4, "--places", 3, "--sentences", 3)
     tinyattn("pretrain", world / "corpus.txt", "--out", first, *tiny, "--steps", 20,

@@ -67,10 +67,11 @@ def complaint(result: Any) -> str:
         ("pretrain CORPUS --set pretrain.epoch=3", USAGE, r"did you mean 'epochs'\?"),
         ("pretrain CORPUS --set pretain.epochs=3", USAGE, r"no table 'pretain'"),
         ("pretrain CORPUS --set model.layers=two", USAGE, r"layers must be int; got str 'two'"),
-        ("pretrain CORPUS --set pretrain.rate=nan", USAGE, r"must be at least 0 and finite"),
+        ("pretrain CORPUS --set pretrain.learning_rate=nan", USAGE,
+         r"must be at least 0 and finite"),
         ("pretrain CORPUS --recipe a6", USAGE, r"recipe must be one of .*; got 'a6'"),
-        ("pretrain CORPUS --set pretrain.rate=1e30 --steps 9", DATA,
-         r"step 2: the loss is nan.*no checkpoint yet; try a smaller rate than 1e\+30"),
+        ("pretrain CORPUS --set pretrain.learning_rate=1e30 --steps 9", DATA,
+         r"step 2: the loss is nan.*no checkpoint yet; try a smaller learning_rate than 1e\+30"),
         ("pretrain CORPUS --resume", USAGE, r"out holds no checkpoint to resume"),
         ("pretrain CORPUS --out PRETRAINED", USAGE,
          r"holds a run already; use --resume .*, --overwrite .*, or another --out"),
@@ -121,7 +122,10 @@ def test_a_mistake_is_told_in_one_line(
         ("pretrian x", "No such command 'pretrian'"),
         ("pretrain", "Missing argument 'CORPUS'"),
         ("pretrain x --set rate=3", "want TABLE.KEY=VALUE; got 'rate=3'"),
-        ("pretrain x --set pretrain.rate", "want TABLE.KEY=VALUE; got 'pretrain.rate'"),
+        (
+            "pretrain x --set pretrain.learning_rate",
+            "want TABLE.KEY=VALUE; got 'pretrain.learning_rate'",
+        ),
         ("pretrain x --steps 0", "0 is not in the range x>=1"),
         ("pretrain x --device tpu", "'tpu' is not one of 'cpu', 'cuda'"),
         ("finetune x --from y --corpus z", "not both"),
@@ -184,7 +188,7 @@ def test_a_run_that_blows_up_can_be_resumed_more_gently(
     words = ["pretrain", job.corpus, *job.settings, "--out", tmp_path]
     tinyattn(*words)
     more = [*words, "--resume", "--steps", 8]
-    result = tinyattn(*more, "--set", "pretrain.rate=1e30", status=DATA)
+    result = tinyattn(*more, "--set", "pretrain.learning_rate=1e30", status=DATA)
     assert f"the last good checkpoint is {tmp_path}" in complaint(result)
     assert "step 8, loss" in tinyattn(*more).stdout
 

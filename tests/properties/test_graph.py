@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tinyattn import Tensor, gradcheck, no_grad, ops
-from tinyattn.tensor import gradients, recording
+from tinyattn.graph import recording
+from tinyattn.tensor import gradients
 
 
 def leaf(*values: float) -> Tensor:

@@ -47,5 +47,5 @@ def answering(
 ) -> Trained:
     """A model that has learnt to answer with a place and MASK, if not always with the right one."""
     folder: Path = tmp_path_factory.mktemp("answering")
-    recipe = small(scratch__steps=120, scratch__rate=0.02, model__dropout=0.0)
+    recipe = small(scratch__steps=120, scratch__learning_rate=0.02, model__dropout=0.0)
     return finetune(people.train, recipe, RunOptions(folder), text=people.corpus)

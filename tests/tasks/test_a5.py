@@ -45,8 +45,8 @@ def a5_rates(peak: float, steps: int, rows: int, batch: int, documents: int) -> 
 def our_rates(settings: TrainSettings, steps: int, rows: int) -> list[float]:
     data = Examples(count=rows, batch=settings.batch, length=RECIPE.data.length, seed=0,
                     shuffle=settings.shuffle)  # fmt: skip
-    schedule = settings.learning_rates(steps, DOCUMENTS * RECIPE.model.context)
-    return [schedule.rate(step, data.tokens_before(step)) for step in range(steps)]
+    schedule = settings.make_schedule(steps, DOCUMENTS * RECIPE.model.context)
+    return [schedule(step, data.tokens_before(step)) for step in range(steps)]
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_pretraining_comes_back_to_the_full_rate_after_400_epochs() -> None:
 
 def logged(folder: Path) -> list[float]:
     lines = (folder / METRICS).read_text().splitlines()
-    return [json.loads(line)["rate"] for line in lines]
+    return [json.loads(line)["learning_rate"] for line in lines]
 
 
 def test_a_run_uses_these_rates(tmp_path: Path, people: World) -> None:

@@ -35,7 +35,7 @@ def test_the_seed_decides_the_result(people: World, small: Small, tmp_path: Path
 
 def test_workers_change_no_more_than_rounding(people: World, small: Small, tmp_path: Path) -> None:
     """With dropout, on texts of many lengths: another computer may have other cores."""
-    recipe = small(pretrain__optimizer="adamw", pretrain__rate=1e-3)
+    recipe = small(pretrain__optimizer="adamw", pretrain__learning_rate=1e-3)
     a, b = (
         parameters(pretrain(people.corpus, recipe, RunOptions(tmp_path, workers=workers)))
         for workers in (1, 3)
@@ -46,7 +46,7 @@ def test_workers_change_no_more_than_rounding(people: World, small: Small, tmp_p
 def test_finetuning_starts_from_what_pretraining_left(
     people: World, pretrained: Trained, small: Small, tmp_path: Path
 ) -> None:
-    still = small(finetune__rate=0.0, finetune__weight_decay=0.0)
+    still = small(finetune__learning_rate=0.0, finetune__weight_decay=0.0)
     finetuned = finetune(people.train, still, RunOptions(tmp_path), start=pretrained)
     np.testing.assert_array_equal(parameters(finetuned), parameters(load_run(tmp_path)))
     np.testing.assert_array_equal(parameters(finetuned), parameters(pretrained))

@@ -22,9 +22,9 @@ def test_every_recipe_reads_back_equal(name: str, tmp_path: Path) -> None:
 
 def test_settings_come_before_the_file_and_that_before_the_recipe(tmp_path: Path) -> None:
     config = tmp_path / "mine.toml"
-    config.write_bytes(b"\xef\xbb\xbf[pretrain]\r\nepochs = 7\r\nrate = 1\r\n")
+    config.write_bytes(b"\xef\xbb\xbf[pretrain]\r\nepochs = 7\r\nlearning_rate = 1\r\n")
     recipe = load_recipe("world", config=config, overrides={"pretrain.epochs": 9})
-    assert (recipe.pretrain.epochs, recipe.pretrain.rate) == (9, 1.0)
+    assert (recipe.pretrain.epochs, recipe.pretrain.learning_rate) == (9, 1.0)
     assert recipe.model == load_recipe("world").model
 
 
@@ -54,10 +54,12 @@ def test_a_wrong_config_is_refused(tmp_path: Path, text: str, kind: type, messag
 def test_unknown_recipes_and_single_settings_are_refused() -> None:
     with pytest.raises(SettingError, match=r"recipe must be one of .*a5.*; got 'a4'"):
         load_recipe("a4")
-    with pytest.raises(SettingError, match=r"no setting 'rat'; did you mean 'rate'"):
-        load_recipe("a5", overrides={"pretrain.rat": 1.0})
+    with pytest.raises(
+        SettingError, match=r"no setting 'learning_rat'; did you mean 'learning_rate'"
+    ):
+        load_recipe("a5", overrides={"pretrain.learning_rat": 1.0})
     with pytest.raises(SettingError, match="no table 'train'"):
-        load_recipe("a5", overrides={"train.rate": 1.0})
+        load_recipe("a5", overrides={"train.learning_rate": 1.0})
 
 
 def test_without_a_table_of_its_own_scratch_is_finetune() -> None:

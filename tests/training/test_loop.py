@@ -21,7 +21,7 @@ from tinyattn.training.loop import CHECKPOINT, METRICS, Fit, Interrupted, Traini
 from tinyattn.training.settings import TrainSettings
 
 MODEL = GPTConfig(vocabulary=9, context=16, layers=1, heads=2, width=8, dropout=0.1)
-SETTINGS = TrainSettings(epochs=3, batch=4, optimizer="adamw", rate=0.01, warmup=2)
+SETTINGS = TrainSettings(epochs=3, batch=4, optimizer="adamw", learning_rate=0.01, warmup=2)
 PER_EPOCH = 4
 
 
@@ -120,9 +120,11 @@ def test_a_run_that_blows_up_stops_and_keeps_the_last_good_checkpoint(
     settings = replace(SETTINGS, optimizer=optimizer, steps=3)
     fit(tmp_path, settings)
     before = (tmp_path / CHECKPOINT).read_bytes()
-    wild = replace(settings, steps=9, rate=1e30, schedule="constant", warmup=0)
-    with pytest.raises(TrainingFailed, match=r"step \d: the loss is .*last good checkpoint is .*"
-                                             r"try a smaller rate than 1e\+30"):  # fmt: skip
+    wild = replace(settings, steps=9, learning_rate=1e30, schedule="constant", warmup=0)
+    said = (
+        r"step \d: the loss is .*last good checkpoint is .*try a smaller learning_rate than 1e\+30"
+    )
+    with pytest.raises(TrainingFailed, match=said):
         fit(tmp_path, wild, resume=True)
     assert (tmp_path / CHECKPOINT).read_bytes() == before
     (tmp_path / CHECKPOINT).unlink()
@@ -146,7 +148,9 @@ def test_ctrl_c_is_given_back_to_whoever_had_it(tmp_path: Path) -> None:
 
 
 def test_learning_rates_and_epochs_are_logged(tmp_path: Path) -> None:
-    schedule = SETTINGS.learning_rates(12, 0)
+    schedule = SETTINGS.make_schedule(12, 0)
     fit(tmp_path)
-    assert [entry["rate"] for entry in metrics(tmp_path)] == [schedule.rate(s) for s in range(12)]
+    assert [entry["learning_rate"] for entry in metrics(tmp_path)] == [
+        schedule(s) for s in range(12)
+    ]
     assert [entry["epoch"] for entry in metrics(tmp_path)] == [1] * 4 + [2] * 4 + [3] * 4

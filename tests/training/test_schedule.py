@@ -17,7 +17,7 @@ def test_up_to_the_peak_then_down_to_the_floor(
 ) -> None:
     """Also for a run that ends before, or exactly with, its warm-up: no step stands still."""
     schedule = Schedule(name, peak=2.0, warmup=warmup, end=end, floor=floor)
-    rates = [schedule.rate(step) for step in range(max(warmup, end) + 2)]
+    rates = [schedule(step) for step in range(max(warmup, end) + 2)]
     assert 0 < rates[0] <= rates[warmup] == max(rates) == 2.0
     assert rates[: warmup + 1] == sorted(rates[: warmup + 1])
     assert rates[warmup:] == sorted(rates[warmup:], reverse=True)
@@ -29,12 +29,12 @@ def test_up_to_the_peak_then_down_to_the_floor(
 )
 def test_a_quarter_of_the_way_down(name: str, share: float) -> None:
     schedule = Schedule(name, peak=1.0, warmup=10, end=110, floor=0.2)
-    assert schedule.rate(35) == pytest.approx(0.2 + 0.8 * share)
+    assert schedule(35) == pytest.approx(0.2 + 0.8 * share)
 
 
 def test_a5s_cosine_climbs_again_behind_its_end() -> None:
     schedule = Schedule("a5-cyclic", peak=1.0, warmup=100, end=1100)
-    steps = {step: schedule.rate(step, tokens=tokens) for step, tokens in
+    steps = {step: schedule(step, tokens=tokens) for step, tokens in
              [(0, 0), (1, 50), (2, 100), (3, 600), (4, 1100), (5, 1600), (6, 2100)]}  # fmt: skip
     # The first step runs before any token is counted, and A5 starts at the full rate.
     assert steps == pytest.approx({0: 1, 1: 0.5, 2: 1, 3: 0.5, 4: 0.1, 5: 0.5, 6: 1})

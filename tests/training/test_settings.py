@@ -9,15 +9,15 @@ from tinyattn.training.settings import SettingError, TrainSettings, build
 @pytest.mark.parametrize(
     ("kind", "values", "message"),
     [
-        (TrainSettings, {"learning_rate": 1.0}, r"no setting 'learning_rate'"),
+        (TrainSettings, {"rate": 1.0}, r"no setting 'rate'"),
         (TrainSettings, {"epoch": 3}, r"no setting 'epoch'; did you mean 'epochs'\?"),
         (TrainSettings, {"zzz": 3}, r"no setting 'zzz'; there are adam_scale, batch"),
         (TrainSettings, {"epochs": "3"}, r"epochs must be int; got str '3'"),
         (TrainSettings, {"epochs": 3.0}, r"epochs must be int; got float 3.0"),
         (TrainSettings, {"epochs": True}, r"epochs must be int; got bool True"),
         (TrainSettings, {"shuffle": 1}, r"shuffle must be bool; got int 1"),
-        (TrainSettings, {"rate": [1.0]}, r"rate must be float; got list"),
-        (TrainSettings, {"rate": -1.0}, r"peak must be at least 0 and finite; got -1"),
+        (TrainSettings, {"learning_rate": [1.0]}, r"learning_rate must be float; got list"),
+        (TrainSettings, {"learning_rate": -1.0}, r"peak must be at least 0 and finite; got -1"),
         (TrainSettings, {"epochs": 0}, r"epochs must be above 0; got 0"),
         (TrainSettings, {"batch": -1}, r"batch must be above 0; got -1"),
         (TrainSettings, {"clip": float("nan")}, r"clip must be above 0; got nan"),
@@ -35,8 +35,8 @@ def test_a_wrong_setting_is_named(kind: type, values: dict, message: str) -> Non
 
 
 def test_a_whole_number_will_do_for_a_float() -> None:
-    settings = build(TrainSettings, {"rate": 1}, "here")
-    assert settings.rate == 1.0 and type(settings.rate) is float
+    settings = build(TrainSettings, {"learning_rate": 1}, "here")
+    assert settings.learning_rate == 1.0 and type(settings.learning_rate) is float
 
 
 def test_steps_come_before_epochs() -> None:

@@ -14,9 +14,10 @@ from tinyattn import ops
 from tinyattn.attention.block import AttentionBlock, KeyValueCache
 from tinyattn.attention.core import merge_heads, split_heads
 from tinyattn.backend import Array
+from tinyattn.graph import recording
 from tinyattn.nn import Dropout, Linear, Rotary
 from tinyattn.noise import Noise
-from tinyattn.tensor import Tensor, recording
+from tinyattn.tensor import Tensor
 
 
 class MultiHead(AttentionBlock):
@@ -37,7 +38,7 @@ class MultiHead(AttentionBlock):
         heads: int,
         *,
         rng: np.random.Generator,
-        rate: float = 0.0,
+        dropout: float = 0.0,
         rotary: bool = False,
     ) -> None:
         if heads < 1 or width % heads:
@@ -47,8 +48,7 @@ class MultiHead(AttentionBlock):
         self.key = Linear(width, width, rng=rng)
         self.value = Linear(width, width, rng=rng)
         self.out = Linear(width, width, rng=rng)
-        self.rate = rate
-        self.dropout = Dropout(rate)
+        self.dropout = Dropout(dropout)
         self.rotary = Rotary(width // heads) if rotary else None
 
     def __call__(
@@ -65,7 +65,9 @@ class MultiHead(AttentionBlock):
         if cache is not None:
             keys, values = cache.append(k_BHSD.data, v_BHSD.data)
             k_BHSD, v_BHSD = Tensor(keys), Tensor(values)
-        y_BHTD = ops.attention(q_BHTD, k_BHSD, v_BHSD, allowed, rate=self.rate, noise=noise)
+        y_BHTD = ops.attention(
+            q_BHTD, k_BHSD, v_BHSD, allowed, dropout=self.dropout.rate, noise=noise
+        )
         return self.dropout(self.out(merge_heads(y_BHTD)), noise)
 
     def weights(

@@ -31,7 +31,7 @@ JSON = option("--json", "as_json", is_flag=True, help="Print one JSON object ins
 UNKNOWN = option("--unknown", default="error", type=click.Choice(["error", "drop"]),
                  help="What to do with a character that is not in the vocabulary.")  # fmt: skip
 SET = option("--set", "sets", multiple=True, metavar="TABLE.KEY=VALUE",
-             help="One setting, such as pretrain.rate=3e-3; may be repeated.")  # fmt: skip
+             help="One setting, such as pretrain.learning_rate=3e-3; may be repeated.")  # fmt: skip
 OVERWRITE = option("--overwrite", is_flag=True, help="Replace what --out holds.")
 
 

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from tinyattn.backend import asnumpy
+from tinyattn.graph import no_grad
 from tinyattn.models.gpt import GPT
-from tinyattn.tensor import no_grad
 
 
 class ScoresError(ValueError):

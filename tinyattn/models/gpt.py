@@ -79,11 +79,11 @@ class Block(Module):
         C = config.width
         self.norm_1 = LayerNorm(C)
         self.attention: AttentionBlock = ATTENTION[config.attention](  # type: ignore[call-arg]
-            C, config.heads, rng=rng, rate=config.dropout, rotary=config.positions == "rotary"
+            C, config.heads, rng=rng, dropout=config.dropout, rotary=config.positions == "rotary"
         )
         self.norm_2 = LayerNorm(C)
         self.feedforward = FeedForward(
-            C, 4 * C, rng=rng, exact_gelu=config.gelu == "exact", rate=config.dropout
+            C, 4 * C, rng=rng, exact_gelu=config.gelu == "exact", dropout=config.dropout
         )
 
     def __call__(

@@ -87,11 +87,11 @@ class FeedForward(Module):
         *,
         rng: np.random.Generator,
         exact_gelu: bool = True,
-        rate: float = 0.0,
+        dropout: float = 0.0,
     ) -> None:
         self.expand = Linear(width, hidden, rng=rng)
         self.contract = Linear(hidden, width, rng=rng)
-        self.dropout = Dropout(rate)
+        self.dropout = Dropout(dropout)
         self.exact_gelu = exact_gelu
 
     def __call__(self, x: Tensor, noise: Noise | None = None) -> Tensor:

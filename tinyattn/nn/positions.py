@@ -47,7 +47,7 @@ class Rotary:
     def __init__(self, width: int, *, base: float = 10_000.0) -> None:
         if width % 2:
             raise ValueError(f"Rotary: the width of a head must be even; got {width}")
-        self.rates = base ** (-np.arange(0, width, 2) / width)  # θ, radians per position
+        self.frequencies = base ** (-np.arange(0, width, 2) / width)  # θ, radians per position
         self._tables: dict[Any, tuple[Array, Array]] = {}  # device, type -> cos and sin, (T, D/2)
 
     def __call__(self, x: Tensor, start: int = 0) -> Tensor:
@@ -59,7 +59,7 @@ class Rotary:
     def _table(self, device: str, dtype: Any, length: int) -> tuple[Array, Array]:
         table = self._tables.get((device, dtype))
         if table is None or len(table[0]) < length:
-            angles = np.arange(max(length, 128))[:, None] * self.rates
+            angles = np.arange(max(length, 128))[:, None] * self.frequencies
             table = (
                 asarray(np.cos(angles), dtype, device=device),
                 asarray(np.sin(angles), dtype, device=device),

@@ -28,7 +28,7 @@ def attention(
     allowed: Mask = None,
     *,
     scale: float | None = None,
-    rate: float = 0.0,
+    dropout: float = 0.0,
     noise: Noise | None = None,
 ) -> Any:
     """For each query, the mean of the values, weighted by how well their keys match the query.
@@ -44,7 +44,7 @@ def attention(
 
     Args:
         scale: by default 1/√D.
-        rate, noise: dropout of the weights P, with P·keep/(1 - rate) in place of P.
+        dropout, noise: the share of the weights that is dropped; P·keep/(1 - dropout) replaces P.
     """
     _check_shapes(q, k, v)
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
@@ -58,8 +58,8 @@ def attention(
         raise ValueError(f"attention: allowed must fit {(*lead, T, S)}; got {allowed.shape}")
     # Scores stand keys down, queries across, (S, T): the sums and maxima over keys then run down
     # columns, which is several times faster than along rows.
-    keep = noise.keep(xp, (*lead, S, T), rate) if noise is not None and rate else None
-    kept = 1 / (1 - rate) if keep is not None else 1.0
+    keep = noise.keep(xp, (*lead, S, T), dropout) if noise is not None and dropout else None
+    kept = 1 / (1 - dropout) if keep is not None else 1.0
     e = xp.empty((*lead, S, T), dtype=q.dtype)  # exp(scores - largest), Pᵀ before the division
     total = xp.empty((*lead, 1, T), dtype=q.dtype)  # by this
     y = _empty_like(xp, q, (*lead, T, v.shape[-1]))

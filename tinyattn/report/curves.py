@@ -43,7 +43,7 @@ def save_curves(entries: list[dict[str, Any]], path: Path, title: str) -> None:
     axes.set_ylim(bottom=0)
     axes.grid(alpha=0.3)
     rates = axes.twinx()
-    rates.plot(steps, [e["rate"] for e in entries], color="tab:gray", ls="--", lw=1)
+    rates.plot(steps, [e["learning_rate"] for e in entries], color="tab:gray", ls="--", lw=1)
     rates.set_ylabel("learning rate (dashed)", color="tab:gray")
     rates.set_ylim(bottom=0)
     axes.legend(loc="upper right")

@@ -45,7 +45,7 @@ class Progress:
     def step(self, entry: dict[str, Any]) -> None:
         """One training step, with what was logged about it."""
         self._bar.set_postfix_str(
-            f"loss {entry['loss']:.3f} rate {entry['rate']:.2g} "
+            f"loss {entry['loss']:.3f} rate {entry['learning_rate']:.2g} "
             f"{entry['tokens_per_second']:,} tokens/s",
             refresh=False,
         )

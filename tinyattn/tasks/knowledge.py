@@ -20,12 +20,13 @@ from tinyattn.backend import asarray
 from tinyattn.data.batches import PAD, Batch
 from tinyattn.data.text import DataError, documents_of
 from tinyattn.data.vocabulary import Vocabulary
+from tinyattn.graph import no_grad
 from tinyattn.models import GPT
 from tinyattn.noise import Noise
 from tinyattn.tasks.examples import Examples, QuestionExamples, SpanExamples, TextExamples
 from tinyattn.tasks.recipe import Recipe
 from tinyattn.tasks.runs import Trained, begin_run, describe, load_run
-from tinyattn.tensor import Tensor, no_grad
+from tinyattn.tensor import Tensor
 from tinyattn.training.checkpoint import Checkpoint, CheckpointError
 from tinyattn.training.loop import Data, Fit
 from tinyattn.training.settings import TrainSettings

@@ -77,7 +77,7 @@ def recipe_names() -> list[str]:
 def load_recipe(
     base: str | Recipe, *, config: Path | None = None, overrides: dict[str, Any] | None = None
 ) -> Recipe:
-    """A recipe (by name, or as it is), a TOML file over it, single settings ("pretrain.rate") last.
+    """A recipe (by name, or as it is), a TOML file over it, single settings ("model.width") last.
 
     Raises: SettingError for a name, table, key or value that does not exist or does not fit;
         DataError for a file that cannot be read.

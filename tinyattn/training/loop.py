@@ -7,6 +7,7 @@ ends with the same bits as one that was not. Next: the tasks.
 
 from __future__ import annotations
 
+import itertools
 import json
 import signal
 import time
@@ -23,9 +24,9 @@ from tinyattn.data.batches import Batch
 from tinyattn.nn import Module
 from tinyattn.training import checkpoint
 from tinyattn.training.checkpoint import Checkpoint, CheckpointError
-from tinyattn.training.optimizers import make_optimizers
+from tinyattn.training.optimizers import Optimizer, make_optimizers
 from tinyattn.training.settings import DECAYS, TrainSettings
-from tinyattn.training.step import Loss, Step, StepResult
+from tinyattn.training.step import Loss, Step
 
 CHECKPOINT, METRICS = "checkpoint.safetensors", "metrics.jsonl"
 LOG_SECONDS = 1.0  # a line of metrics at least this far apart...
@@ -61,7 +62,7 @@ class Fit:
         settings: of the stage.
         folder: where metrics and the checkpoint go.
         about: what else the checkpoint should hold, as JSON.
-        corpus_tokens: see `TrainSettings.learning_rates`.
+        corpus_tokens: see `TrainSettings.make_schedule`.
         validate: called every `validate_every` steps; its number is logged as `validation`.
         on_step: called after each step with what was logged, for a progress bar.
     """
@@ -85,8 +86,45 @@ class Fit:
             cases the folder holds the last good checkpoint, if one has been written.
         """
         total = self.settings.total_steps(data.batches_per_epoch)
-        rates = self.settings.learning_rates(total, self.corpus_tokens)
+        schedule = self.settings.make_schedule(total, self.corpus_tokens)
         start = int(resume.about["step"]) if resume else 0
+        optimizers = self._optimizers(model, resume)
+        take = Step(loss, optimizers, seed=self.seed, clip=self.settings.clip, workers=self.workers)
+        log = _Log(self.folder / METRICS, start)
+        began = saved = time.perf_counter()
+        positions = 0
+        with backend.worker_threads(), _interrupt_flag() as interrupted, take:
+            for step, batch in zip(range(start, total), _batches(data, start), strict=False):
+                learning_rate = schedule(step, data.tokens_before(step))
+                try:
+                    result = take(batch, step, learning_rate)
+                except FloatingPointError as error:
+                    raise TrainingFailed(self._failure(str(error))) from error
+                last, now = step + 1 == total, time.perf_counter()
+                positions += result.positions
+                entry: dict[str, Any] = {
+                    "step": step + 1,
+                    "epoch": step // data.batches_per_epoch + 1,
+                    "loss": result.loss,
+                    "learning_rate": learning_rate,
+                    "norm": result.norm,
+                    "seconds": round(log.seconds_before + now - began, 3),
+                    "tokens_per_second": round(positions / (now - began)),
+                }
+                if self.validate and (last or (step + 1) % max(1, self.validate_every) == 0):
+                    entry["validation"] = self.validate()
+                log.add(entry, always=last or "validation" in entry
+                        or (step + 1) % max(1, total // LOG_LINES) == 0)  # fmt: skip
+                self.on_step(entry)
+                if last or interrupted() or now - saved > SAVE_SECONDS:
+                    self._save(model, optimizers, step + 1, total)
+                    saved = now
+                if interrupted() and not last:
+                    raise Interrupted(f"stopped after step {step + 1} of {total}")
+        return log.entries
+
+    def _optimizers(self, model: Module, resume: Checkpoint | None) -> list[Optimizer]:
+        """The optimisers; model and moments as they were, if the run goes on."""
         if resume:
             model.load_state(resume.group("model"))
         optimizers = make_optimizers(
@@ -96,70 +134,34 @@ class Fit:
             decays=DECAYS[self.settings.decay],
             adam_scale=self.settings.adam_scale,
         )
-        for i, optimizer in enumerate(optimizers):
-            optimizer.steps = start
-            if resume:
-                _restore(optimizer.state(), resume.group(f"optimizer.{i}"))
-
-        def save(step: int) -> None:
-            arrays = {f"model.{n}": p.data for n, p in model.named_parameters()}
+        if resume:
             for i, optimizer in enumerate(optimizers):
-                for moment, pieces in optimizer.state().items():
-                    arrays |= {f"optimizer.{i}.{moment}.{n}": a for n, a in pieces.items()}
-            about = {**self.about, "step": step, "steps": total, "seed": self.seed}
-            if not all(o.flat.finite() for o in optimizers):
-                raise TrainingFailed(self._failure(f"step {step}: the parameters are not finite"))
-            checkpoint.save(self.folder / CHECKPOINT, arrays, about)
+                optimizer.steps = int(resume.about["step"])
+                _restore(optimizer.state(), resume.group(f"optimizer.{i}"))
+        return optimizers
 
-        take = Step(loss, optimizers, seed=self.seed, clip=self.settings.clip, workers=self.workers)
-        log = _Log(self.folder / METRICS, start)
-        began = saved = time.perf_counter()
-        positions = 0
-        batches: list[Batch] = []
-        with backend.worker_threads(), _interrupt_flag() as interrupted, take:
-            for step in range(start, total):
-                epoch, index = divmod(step, data.batches_per_epoch)
-                if index == 0 or not batches:
-                    batches = data.epoch(epoch)
-                rate = rates.rate(step, data.tokens_before(step))
-                try:
-                    result = take(batches[index], step, rate)
-                except FloatingPointError as error:
-                    raise TrainingFailed(self._failure(str(error))) from error
-                now = time.perf_counter()
-                entry = _entry(step, epoch, rate, result, now - began)
-                positions += result.positions
-                entry["tokens_per_second"] = round(positions / (now - began))
-                last = step + 1 == total
-                if self.validate and (last or (step + 1) % max(1, self.validate_every) == 0):
-                    entry["validation"] = self.validate()
-                log.add(entry, always=last or "validation" in entry
-                        or (step + 1) % max(1, total // LOG_LINES) == 0)  # fmt: skip
-                self.on_step(entry)
-                if last or interrupted() or now - saved > SAVE_SECONDS:
-                    save(step + 1)
-                    saved = now
-                if interrupted() and not last:
-                    raise Interrupted(f"stopped after step {step + 1} of {total}")
-        return log.entries
+    def _save(self, model: Module, optimizers: list[Optimizer], step: int, total: int) -> None:
+        arrays = {f"model.{n}": p.data for n, p in model.named_parameters()}
+        for i, optimizer in enumerate(optimizers):
+            for moment, pieces in optimizer.state().items():
+                arrays |= {f"optimizer.{i}.{moment}.{n}": a for n, a in pieces.items()}
+        about = {**self.about, "step": step, "steps": total, "seed": self.seed}
+        if not all(o.flat.finite() for o in optimizers):
+            raise TrainingFailed(self._failure(f"step {step}: the parameters are not finite"))
+        checkpoint.save(self.folder / CHECKPOINT, arrays, about)
 
     def _failure(self, error: str) -> str:
         path = self.folder / CHECKPOINT
         kept = f"the last good checkpoint is {path}" if path.exists() else "no checkpoint yet"
-        return f"{error}; {kept}; try a smaller rate than {self.settings.rate:g}"
+        return f"{error}; {kept}; try a smaller learning_rate than {self.settings.learning_rate:g}"
 
 
-def _entry(
-    step: int, epoch: int, rate: float, result: StepResult, seconds: float
-) -> dict[str, Any]:
-    return {
-        "step": step + 1,
-        "epoch": epoch + 1,
-        "loss": result.loss,
-        "rate": rate,
-        "norm": result.norm,
-        "seconds": round(seconds, 3),
-    }
+def _batches(data: Data, start: int) -> Iterator[Batch]:
+    """All batches from step `start` on, epoch after epoch without end."""
+    first, index = divmod(start, data.batches_per_epoch)
+    for epoch in itertools.count(first):
+        yield from data.epoch(epoch)[index:]
+        index = 0
 
 
 class _Log:
@@ -168,6 +170,7 @@ class _Log:
     def __init__(self, path: Path, start: int) -> None:
         self.path = path
         self.entries = [e for e in read_metrics(path) if e["step"] <= start] if start else []
+        self.seconds_before = self.entries[-1]["seconds"] if self.entries else 0.0
         path.write_text("".join(json.dumps(e) + "\n" for e in self.entries), encoding="utf-8")
         self._last = 0.0
 

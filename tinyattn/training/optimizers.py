@@ -61,10 +61,10 @@ class AdamW:
         self.second = self.flat.xp.zeros_like(self.flat.values)  # v
         self.steps = 0
 
-    def step(self, rate: float, executor: Executor | None = None) -> None:
+    def step(self, learning_rate: float, executor: Executor | None = None) -> None:
         """Move the parameters against their gradients; the executor's threads share the work."""
         self.steps += 1
-        rate = float(rate) * self.scale  # np.float64 would widen float32
+        rate = float(learning_rate) * self.scale  # np.float64 would widen float32
         (b1, b2), xp = self.betas, self.flat.xp
         # lr·m̂/(√v̂ + ε) is this rate times m/(√v + this ε)
         correct = math.sqrt(1 - b2**self.steps)
@@ -123,10 +123,10 @@ class Muon:
         self.velocity = self.flat.xp.zeros_like(self.flat.values)  # m
         self.steps = 0
 
-    def step(self, rate: float, executor: Executor | None = None) -> None:
+    def step(self, learning_rate: float, executor: Executor | None = None) -> None:
         """Move the parameters; the matrices are shared out over the executor's threads."""
         self.steps += 1
-        rate = float(rate)  # np.float64 would widen float32
+        rate = float(learning_rate)  # np.float64 would widen float32
         values, grads = self.flat.views(self.flat.values), self.flat.views(self.flat.grads)
         velocities = self.flat.views(self.velocity)
 

@@ -41,9 +41,9 @@ class Schedule:
     Args:
         name: "constant", "linear", "cosine" or "a5-cyclic".
         peak: the largest learning rate.
-        warmup: how long the rate climbs to the peak.
+        warmup: how long the learning rate climbs to the peak.
         end: when it has come down to floor·peak.
-        floor: the smallest rate after the warm-up, as a share of the peak.
+        floor: the smallest after the warm-up, as a share of the peak.
     Units: warmup and end in steps; for "a5-cyclic" in tokens, PADs included.
     Raises: ValueError for a name that does not exist, or a number below 0 or without end;
         for a floor above 1.
@@ -66,10 +66,10 @@ class Schedule:
         if self.floor > 1:
             raise ValueError(f"floor must be at most 1, a share of the peak; got {self.floor}")
 
-    def rate(self, step: int, tokens: int = 0) -> float:
+    def __call__(self, step: int, tokens: int = 0) -> float:
         """The learning rate of step number `step` (from 0), `tokens` having been read before it."""
         if self.name == "a5-cyclic":
-            # A5's trainer sets the rate *after* each step, so the first one runs at the peak.
+            # A5's trainer sets the learning rate *after* each step: the first one runs at the peak.
             return self.peak * (a5_cyclic(tokens, self.warmup, self.end, self.floor) if step else 1)
         if step < self.warmup:
             return self.peak * (step + 1) / (self.warmup + 1)
@@ -87,7 +87,7 @@ def a5_cyclic(tokens: int, warmup: int, end: int, floor: float = 0.1) -> float:
     Forward: tokens/warmup while tokens < warmup; then max(floor, (1 + cos πp)/2) with
              p = (tokens - warmup)/(end - warmup)
     Beyond `end` the cosine climbs again. The published settings of 2021 to 2023 pass `end` after
-    200 of 650 epochs, and so come back to the full rate after 400.
+    200 of 650 epochs, and so come back to the full learning rate after 400.
     """
     if tokens < warmup:
         return tokens / max(1, warmup)

@@ -29,15 +29,15 @@ class TrainSettings:
     steps: int = 0  # if above 0: this many steps, whatever `epochs` says
     batch: int = 64  # examples a step
     optimizer: str = "muon"  # or "adamw"
-    rate: float = 0.02  # peak learning rate
-    adam_scale: float = 0.15  # with Muon: AdamW's rate as a share of Muon's
+    learning_rate: float = 0.02  # its peak
+    adam_scale: float = 0.15  # with Muon: AdamW's learning rate as a share of Muon's
     weight_decay: float = 0.1
     decay: str = "matrices"  # which parameters decay: "matrices" or "a5"
     clip: float = 1.0  # largest norm of the gradient
     schedule: str = "linear"  # "constant", "linear", "cosine" or "a5-cyclic"
     warmup: int = 10  # steps; tokens with "a5-cyclic"
     end_epochs: int = 0  # with "a5-cyclic": where its cosine ends, in epochs of the corpus
-    floor: float = 0.1  # smallest rate, as a share of the peak
+    floor: float = 0.1  # smallest learning rate, as a share of the peak
     shuffle: bool = True  # a new order every epoch, texts of like length together
 
     def __post_init__(self) -> None:
@@ -58,7 +58,7 @@ class TrainSettings:
         if self.schedule == "a5-cyclic" and self.end_epochs < 1:
             raise SettingError("schedule 'a5-cyclic' needs end_epochs, where its cosine ends")
         try:
-            self.learning_rates(1, 1)
+            self.make_schedule(1, 1)
         except ValueError as error:
             raise SettingError(str(error)) from error
 
@@ -66,10 +66,10 @@ class TrainSettings:
         """How many steps this stage takes."""
         return self.steps or self.epochs * per_epoch
 
-    def learning_rates(self, total_steps: int, corpus_tokens: int) -> Schedule:
+    def make_schedule(self, total_steps: int, corpus_tokens: int) -> Schedule:
         """The schedule; `corpus_tokens` is A5's documents × context, one epoch of its `end`."""
         end = self.end_epochs * corpus_tokens if self.schedule == "a5-cyclic" else total_steps
-        return Schedule(self.schedule, self.rate, self.warmup, end, self.floor)
+        return Schedule(self.schedule, self.learning_rate, self.warmup, end, self.floor)
 
 
 T = TypeVar("T")

@@ -88,7 +88,7 @@ class Step:
     def __exit__(self, *error: object) -> None:
         self.executor.shutdown()
 
-    def __call__(self, batch: Batch, step: int, rate: float) -> StepResult:
+    def __call__(self, batch: Batch, step: int, learning_rate: float) -> StepResult:
         """Compute the loss of `batch` and its gradients, and move the parameters.
 
         Raises: FloatingPointError if the loss or the gradient is not a number; the parameters
@@ -120,7 +120,7 @@ class Step:
                 f"step {step + 1}: the loss is {total}, the gradient norm {norm}"
             )
         for optimizer in self.optimizers:
-            optimizer.step(rate, self.executor)
+            optimizer.step(learning_rate, self.executor)
         return StepResult(total, norm, sum(shard.inputs.size for shard in shards))
 
     def _collect(self) -> float:
