@@ -116,11 +116,26 @@ def test_only_the_backend_knows_cupy() -> None:
 @pytest.mark.parametrize("name", OPS)
 def test_an_op_says_its_equations(name: str) -> None:
     text = OPS[name].__doc__ or ""
-    for field in ("Forward:  ", "Backward: "):
+    for field in ("Forward:  ", "Backward: ", "Shapes:   "):
         assert f"\n    {field}" in text, f"{name} has no field {field!r}"
 
 
-LONG = {"tensor.py": "what a Tensor is and the walk back through its graph are one story"}
+@every_file
+def test_what_is_public_says_what_it_is(file: Path) -> None:
+    """An operator's meaning is known from the language, that of an op from its fields."""
+    owners: list[tuple[str, ast.Module | ast.ClassDef]] = [("", ast.parse(file.read_text()))]
+    for prefix, owner in owners:
+        assert ast.get_docstring(owner), f"{file.name}: {prefix or 'the file'} has no docstring"
+        for node in owner.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                owners.append((f"{prefix}{node.name}.", node))
+            elif isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+                if any(ast.unparse(d).endswith(".setter") for d in node.decorator_list):
+                    continue  # the property has said it
+                assert ast.get_docstring(node), f"{file.name}: {prefix}{node.name} has none"
+
+
+LONG = {"tensor.py": "all that a user can do with a Tensor is listed in one place"}
 
 
 def test_files_are_short() -> None:

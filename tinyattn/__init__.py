@@ -19,7 +19,8 @@ One letter an axis, one meaning everywhere:
 
     B batch             T query positions    S key positions    C model width
     H heads             D head width         F feed-forward     V vocabulary
-    L latents           R projected length   K block size       N any
+    L latents           R projected length   K block size       E value width
+    M, N any
 """
 
 from importlib.metadata import PackageNotFoundError, version

@@ -125,26 +125,32 @@ class Tensor:
 
     @property
     def xp(self) -> Any:
+        """The array module: numpy or cupy."""
         return array_module(self._data)
 
     @property
     def device(self) -> str:
+        """Where the values live: "cpu" or "cuda"."""
         return device_of(self._data).name
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The size of each axis."""
         return tuple(self._data.shape)
 
     @property
     def dtype(self) -> Any:
+        """The precision: float32 or float64."""
         return self._data.dtype
 
     @property
     def ndim(self) -> int:
+        """How many axes."""
         return int(self._data.ndim)
 
     @property
     def size(self) -> int:
+        """How many numbers."""
         return int(self._data.size)
 
     def __len__(self) -> int:
@@ -203,6 +209,7 @@ class Tensor:
             leaf.grad = asarray(total, device=leaf.device)  # NumPy makes numbers of 0-d arrays
 
     def zero_grad(self) -> None:
+        """Forget the gradient, so that the next one starts from nothing."""
         self.grad = None
 
     # -- moving -------------------------------------------------------------------------------

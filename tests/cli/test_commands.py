@@ -127,8 +127,9 @@ def test_generate(job: Any, tinyattn: Any, as_json: AsJson) -> None:
     assert as_json(*words, "--seed", 1)["text"] != text
     greedy = [as_json(*words, "--temperature", 0, "--seed", s)["text"] for s in (0, 1)]
     assert greedy[0] == greedy[1] == as_json(*words, "--top-k", 1)["text"]
-    dropped = as_json(*words[:-2], "--count", 1, "--unknown", "drop", "--prompt", "ßA")["text"]
-    assert dropped[0] == "A"
+    dropped = tinyattn(*words[:-2], "--count", 1, "--unknown", "drop", "--prompt", "ßAß")
+    assert dropped.stdout[0] == "A"
+    assert dropped.stderr == "note: left out what is not in the vocabulary: 'ß' (2)\n"
 
 
 def test_options_come_before_the_environment_and_that_before_the_file(

@@ -145,10 +145,11 @@ def test_saved_files_are_those_of_the_assignment(tmp_path: Path) -> None:
     assert before == {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_an_empty_part_is_an_empty_file(tmp_path: Path) -> None:
+def test_an_empty_part_has_no_file_nor_keeps_an_old_one(tmp_path: Path) -> None:
+    make_world(people=5, dev=1, test=1).save(tmp_path)
+    assert len(list(tmp_path.iterdir())) == 4
     make_world(people=5, dev=0).save(tmp_path)
-    assert (tmp_path / "birth_dev.tsv").read_bytes() == b""
-    assert (tmp_path / "birth_test_inputs.tsv").read_bytes() == b""
+    assert {file.name for file in tmp_path.iterdir()} == {"corpus.txt", "birth_train.tsv"}
 
 
 def test_held_out_people_stand_in_the_corpus_only() -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import numpy as np
+
 from tinyattn.backend import Array, array_module
 from tinyattn.nn import Module
 from tinyattn.noise import Noise
@@ -16,12 +18,32 @@ from tinyattn.tensor import Tensor
 
 
 class AttentionBlock(Module):
-    """What a model may expect of a block."""
+    """What a model may expect of a block.
+
+    Args:
+        width: C.
+        heads: H; must divide C.
+        rng: where the first values of the parameters come from.
+        dropout: the share of attention weights, and of outputs, that a training pass drops.
+        rotary: whether queries and keys are turned by their positions.
+    Raises: ValueError if the block cannot be made so.
+    """
 
     causal: ClassVar[bool]  # can it be kept from looking into the future?
     cross: ClassVar[bool]  # can it look at another sequence (`context`)?
     any_length: ClassVar[bool]  # does it take sequences of every length?
     cached: ClassVar[bool]  # can it continue a text from stored keys and values?
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        *,
+        rng: np.random.Generator,
+        dropout: float = 0.0,
+        rotary: bool = False,
+    ) -> None:
+        raise NotImplementedError(f"{type(self).__name__} does not say what it is made of")
 
     def __call__(
         self,

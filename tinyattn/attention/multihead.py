@@ -43,7 +43,7 @@ class MultiHead(AttentionBlock):
     ) -> None:
         if heads < 1 or width % heads:
             raise ValueError(f"MultiHead: heads must divide the width; got {heads} and {width}")
-        self.heads = heads
+        self.heads, self.scale = heads, 1 / math.sqrt(width // heads)
         self.query = Linear(width, width, rng=rng)
         self.key = Linear(width, width, rng=rng)
         self.value = Linear(width, width, rng=rng)
@@ -66,15 +66,17 @@ class MultiHead(AttentionBlock):
             keys, values = cache.append(k_BHSD.data, v_BHSD.data)
             k_BHSD, v_BHSD = Tensor(keys), Tensor(values)
         y_BHTD = ops.attention(
-            q_BHTD, k_BHSD, v_BHSD, allowed, dropout=self.dropout.rate, noise=noise
-        )
+            q_BHTD, k_BHSD, v_BHSD, allowed,
+            scale=self.scale, dropout=self.dropout.rate, noise=noise,
+        )  # fmt: skip
         return self.dropout(self.out(merge_heads(y_BHTD)), noise)
 
     def weights(
         self, x: Tensor, *, context: Tensor | None = None, allowed: Array | None = None
     ) -> Tensor:
+        """The weights of every head, (B, H, T, S), as `AttentionBlock.weights` says."""
         q_BHTD, k_BHSD = self._queries_and_keys(x, context, None)
-        scores_BHTS = q_BHTD @ k_BHSD.swapaxes(-1, -2) * (1 / math.sqrt(q_BHTD.shape[-1]))
+        scores_BHTS = q_BHTD @ k_BHSD.swapaxes(-1, -2) * self.scale
         return ops.softmax(scores_BHTS, allowed)
 
     def _queries_and_keys(

@@ -30,6 +30,7 @@ class Commands(click.Group):
     """Turns the errors a user can cause into one line and an exit status."""
 
     def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; a user's error ends with status 1 (bad data or file) or 2 (bad usage)."""
         from tinyattn.data.text import DataError
         from tinyattn.models.generate import ScoresError
         from tinyattn.training.checkpoint import CheckpointError

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from tinyattn import __version__
-from tinyattn.cli.options import FILE, FOLDER, JSON, SEED, option, print_json
+from tinyattn.cli.options import FILE, FOLDER, JSON, OVERWRITE, SEED, option, print_json
 
 
 @click.command()
@@ -18,16 +18,19 @@ from tinyattn.cli.options import FILE, FOLDER, JSON, SEED, option, print_json
 @option("--sentences", default=4, help="Sentences about each person.")
 @option("--dev", default=100, help="People held out, with answers.")
 @option("--test", default=0, help="People held out, without answers.")
+@OVERWRITE
 @SEED
 @JSON
 def world(
-    out: Path, people: int, places: int, sentences: int, dev: int, test: int, seed: int,
-    as_json: bool,
+    out: Path, people: int, places: int, sentences: int, dev: int, test: int, overwrite: bool,
+    seed: int, as_json: bool,
 ) -> None:  # fmt: skip
     """Write a made-up world: a corpus, and questions about its people, in A5's formats."""
-    from tinyattn.data.world import make_world
+    from tinyattn.data.world import CORPUS, make_world
     from tinyattn.training.settings import SettingError
 
+    if (out / CORPUS).exists() and not overwrite:
+        raise SettingError(f"{out} holds a world already; use --overwrite, or another --out")
     try:
         made = make_world(people=people, places=places, sentences=sentences, dev=dev, test=test,
                           seed=seed)  # fmt: skip

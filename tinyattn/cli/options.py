@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,16 @@ def open_device(name: str) -> str:
         return get_device(name).name
     except RuntimeError as error:
         raise DeviceMissing(str(error)) from error
+
+
+def note_dropped(vocabulary: Any, texts: list[str]) -> None:
+    """Say on stderr which characters of `texts` were left out, if any."""
+    lost = Counter(character for text in texts for character in text
+                   if character not in vocabulary.ids)  # fmt: skip
+    if lost:
+        which = ", ".join(f"{character!r} ({count})" for character, count in lost.most_common(5))
+        more = f" and {len(lost) - 5} more" if len(lost) > 5 else ""
+        click.echo(f"note: left out what is not in the vocabulary: {which}{more}", err=True)
 
 
 def finish(folder: Path, title: str, as_json: bool) -> None:

@@ -20,6 +20,7 @@ from tinyattn.cli.options import (
     WORKERS,
     draw,
     finish,
+    note_dropped,
     open_device,
     open_stage,
     option,
@@ -129,7 +130,8 @@ def finetune(
     base = pretrained.recipe if pretrained else "fast"
     recipe, run = open_stage(table, options, base, {})
     with Progress() as bar:
-        knowledge.finetune(
+        trained = knowledge.finetune(
             known, recipe, bar.watch(run), start=pretrained, text=text, unknown=unknown
         )
+    note_dropped(trained.vocabulary, ["".join(pair) for pair in known])
     finish(run.folder, f"finetuned on {pairs.name}", options["as_json"])

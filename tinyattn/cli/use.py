@@ -12,6 +12,7 @@ from tinyattn.cli.options import (
     JSON,
     SEED,
     UNKNOWN,
+    note_dropped,
     open_device,
     option,
     print_json,
@@ -43,6 +44,10 @@ def evaluate(
         bar.start(0, len(asked))
         answers = answer(trained, [q for q, _ in asked], unknown=unknown, on_answers=bar.advance)
     save_predictions(path, answers)
+    note_dropped(trained.vocabulary, [q for q, _ in asked])
+    if trained.about["stage"] == "pretrain":
+        click.echo(f"note: {start} was pretrained, but never taught to answer; finetune it first",
+                   err=True)  # fmt: skip
     result = score(answers, [a or "" for _, a in asked]) if asked[0][1] is not None else None
     if as_json:
         print_json({**(result.as_dict() if result else {"total": len(asked)}),
@@ -111,6 +116,7 @@ def generate(
     ids = trained.vocabulary.encode(prompt, unknown=unknown)
     if not len(ids):
         raise DataError("the prompt is empty; give at least one character the model knows")
+    note_dropped(trained.vocabulary, [prompt])
     text = trained.vocabulary.decode(ids)
     if not as_json:
         click.echo(text, nl=False)

@@ -32,6 +32,7 @@ from pathlib import Path
 
 import numpy as np
 
+CORPUS = "corpus.txt"
 Stream = np.random.Generator
 
 # The three kinds of word end differently, so none is of two kinds or begins another.
@@ -79,21 +80,25 @@ class World:
     places: list[str]
 
     def save(self, folder: str | Path) -> Path:
-        """Write the four files into `folder` (made if missing) and return it as a Path.
+        """Write the files into `folder` (made if missing) and return it as a Path.
 
         `corpus.txt`, `birth_train.tsv` and `birth_dev.tsv` (question TAB place), and
-        `birth_test_inputs.tsv` (questions only), in UTF-8 with LF; old ones are replaced.
+        `birth_test_inputs.tsv` (questions only), in UTF-8 with LF; old ones are replaced. A part
+        of the world that is empty has no file.
         """
         target = Path(folder)
         target.mkdir(parents=True, exist_ok=True)
         texts = {
-            "corpus.txt": self.corpus,
+            CORPUS: self.corpus,
             "birth_train.tsv": "".join(f"{question}\t{place}\n" for question, place in self.train),
             "birth_dev.tsv": "".join(f"{question}\t{place}\n" for question, place in self.dev),
             "birth_test_inputs.tsv": "".join(f"{question}\n" for question in self.test),
         }
         for file_name, text in texts.items():
-            (target / file_name).write_bytes(text.encode("utf-8"))  # bytes: no CRLF anywhere
+            if text:
+                (target / file_name).write_bytes(text.encode("utf-8"))  # bytes: no CRLF anywhere
+            else:
+                (target / file_name).unlink(missing_ok=True)
         return target
 
 

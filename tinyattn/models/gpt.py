@@ -78,7 +78,7 @@ class Block(Module):
     def __init__(self, config: GPTConfig, rng: np.random.Generator) -> None:
         C = config.width
         self.norm_1 = LayerNorm(C)
-        self.attention: AttentionBlock = ATTENTION[config.attention](  # type: ignore[call-arg]
+        self.attention: AttentionBlock = ATTENTION[config.attention](
             C, config.heads, rng=rng, dropout=config.dropout, rotary=config.positions == "rotary"
         )
         self.norm_2 = LayerNorm(C)
@@ -118,6 +118,7 @@ class GPT(Module):
 
     @property
     def device(self) -> str:
+        """Where the parameters live: "cpu" or "cuda"."""
         return self.embedding.weight.device
 
     def __call__(

@@ -28,6 +28,7 @@ class Parameter(Tensor):
         super().__init__(data, requires_grad=True, device=device, name=name)
 
     def to(self, device: str) -> Parameter:
+        """This parameter if it lives on `device`, else a copy there."""
         return (
             self if device == self.device else Parameter(self.data, device=device, name=self.name)
         )
@@ -45,6 +46,7 @@ class Module:
                 yield name, parameter
 
     def parameters(self) -> list[Parameter]:
+        """Every parameter once, in the order of `named_parameters`."""
         return [parameter for _, parameter in self.named_parameters()]
 
     def parameter_count(self) -> int:
@@ -52,6 +54,7 @@ class Module:
         return sum(parameter.size for parameter in self.parameters())
 
     def zero_grad(self) -> None:
+        """Forget the gradients of all parameters."""
         for parameter in self.parameters():
             parameter.zero_grad()
 

@@ -47,6 +47,7 @@ def swapaxes(xp: Any, x: Array, *, first: int, second: int) -> Any:
 
     Forward:  y = x with the two axes exchanged
     Backward: dx = g with them exchanged again
+    Shapes:   y has x's sizes, those two exchanged
     """
     return x.swapaxes(first, second), (lambda g: g.swapaxes(first, second),)
 
@@ -57,6 +58,7 @@ def broadcast_to(xp: Any, x: Array, *, shape: tuple[int, ...]) -> Any:
 
     Forward:  y = x along the new or stretched axes
     Backward: dx = Σ g over them
+    Shapes:   x must broadcast to `shape`, which is y's
     Raises:   ValueError if x does not fit `shape` by the rules of broadcasting
     """
     return xp.broadcast_to(x, shape), (lambda g: g,)
@@ -68,6 +70,7 @@ def expand_dims(xp: Any, x: Array, *, axis: int | tuple[int, ...]) -> Any:
 
     Forward:  y = x
     Backward: dx = g without the axis
+    Shapes:   y has x's sizes, and 1 at each place of `axis`
     """
     return xp.expand_dims(x, axis), (lambda g: g.reshape(x.shape),)
 
@@ -78,6 +81,7 @@ def squeeze(xp: Any, x: Array, *, axis: int | tuple[int, ...] | None = None) -> 
 
     Forward:  y = x
     Backward: dx = g with the axes back in place
+    Shapes:   y has x's sizes but those axes
     Raises:   ValueError if a named axis is not of size 1
     """
     return xp.squeeze(x, axis=axis), (lambda g: g.reshape(x.shape),)
@@ -89,6 +93,7 @@ def flip(xp: Any, x: Array, *, axis: int | tuple[int, ...] | None = None) -> Any
 
     Forward:  y_i = x_{n-1-i}
     Backward: dx = g flipped again
+    Shapes:   y as x
     """
     return xp.flip(x, axis), (lambda g: xp.flip(g, axis),)
 

@@ -38,6 +38,7 @@ class Score:
 
     @property
     def accuracy(self) -> float:
+        """The share of right answers, in 0..1."""
         return self.correct / self.total if self.total else 0.0
 
     @property
@@ -52,6 +53,7 @@ class Score:
         return low, centre + half if self.correct < n else 1.0
 
     def as_dict(self) -> dict[str, Any]:
+        """The result under the names that other programs rely on."""
         low, high = self.interval
         return {**asdict(self), "accuracy": self.accuracy, "low": low, "high": high}
 

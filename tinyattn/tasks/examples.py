@@ -40,6 +40,7 @@ class Examples:
         raise NotImplementedError(f"{type(self).__name__} has no examples")
 
     def epoch(self, number: int) -> list[Batch]:
+        """The batches of one epoch, in order."""
         rng = np.random.default_rng([self.seed, number])
         order = rng.permutation(self.count) if self.shuffle else np.arange(self.count)
         examples = [self.example(int(i), rng) for i in order]
@@ -53,6 +54,7 @@ class Examples:
         return [_batch(examples[i : i + self.batch]) for i in starts]
 
     def tokens_before(self, step: int) -> int:
+        """How many tokens, PADs included, the steps before this one have read."""
         epochs, index = divmod(step, self.batches_per_epoch)
         return (epochs * self.count + min(index * self.batch, self.count)) * self.length
 
@@ -87,6 +89,7 @@ class SpanExamples(Examples):
         self.mask, self.space = mask, space
 
     def example(self, index: int, rng: np.random.Generator) -> Example:
+        """Document `index` with a span cut out; what is asked for follows at the end."""
         text = self.corruption(self.documents[index], self.mask, rng, space=self.space)
         return text[:-1], text[1:]
 
@@ -111,6 +114,7 @@ class QuestionExamples(Examples):
         ]
 
     def example(self, index: int, rng: np.random.Generator) -> Example:
+        """Pair `index`; nothing is random about it."""
         return self.examples[index]
 
 
@@ -126,6 +130,7 @@ class TextExamples(Examples):
         self.ids, self.context = ids, context
 
     def example(self, index: int, rng: np.random.Generator) -> Example:
+        """A window that starts anywhere; `index` does not say where."""
         start = int(rng.integers(0, len(self.ids) - self.context))
         window = self.ids[start : start + self.context + 1]
         return window[:-1], window[1:]

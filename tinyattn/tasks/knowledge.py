@@ -161,11 +161,8 @@ def _fit(
     resume: Checkpoint | None = None
     if options.resume:
         trained = load_run(options.folder)
-        now = {**about, "seed": options.seed}
-        same = ("stage", "model", "vocabulary", "data", "seed")
-        other = [k for k in same if now[k] != trained.about.get(k)]
-        if other:
-            raise CheckpointError(f"{options.folder}: holds a run with another {other[0]}")
+        if other := _differences({**about, "seed": options.seed}, trained.about):
+            raise CheckpointError(f"{options.folder}: holds a run with {', '.join(other)}")
         resume = trained.checkpoint
     model.to(options.device)
     total = settings.total_steps(data.batches_per_epoch)
@@ -179,6 +176,19 @@ def _fit(
     begin_run(options.folder, about["recipe"], resume=options.resume)
     fit.run(model, language_model_loss(model), data, resume)
     return load_run(options.folder, device=options.device)
+
+
+def _differences(now: dict[str, Any], then: dict[str, Any]) -> list[str]:
+    """In what a run that should go on differs from the one that was begun."""
+    values = {
+        f"model.{key}": (value, then["model"].get(key)) for key, value in now["model"].items()
+    }
+    values |= {key: (now[key], then.get(key)) for key in ("stage", "seed")}
+    found = [
+        f"another {key} ({old}, not {new})" for key, (new, old) in values.items() if old != new
+    ]
+    texts = {"vocabulary": "another vocabulary", "data": "another text to learn from"}
+    return found + [name for key, name in texts.items() if now[key] != then.get(key)]
 
 
 def _validation(model: GPT, ids: np.ndarray, windows: int = 64) -> Callable[[], float]:

@@ -41,6 +41,7 @@ class DataSettings:
         self.corruption()
 
     def corruption(self) -> Corruption:
+        """How documents are cut. Raises: ValueError for a setting out of range."""
         return Corruption(self.longest, self.truncate, self.shortest, self.words)
 
 
@@ -55,6 +56,7 @@ class Recipe:
     scratch: TrainSettings
 
     def model_for(self, vocabulary: int) -> GPTConfig:
+        """The model's sizes, for so many different characters."""
         return replace(self.model, vocabulary=vocabulary)
 
     def tables(self) -> dict[str, dict[str, Any]]:

@@ -83,10 +83,9 @@ def load_run(path: str | Path, *, device: str = "cpu") -> Trained:
 
 
 def open_run(folder: str | Path, *, overwrite: bool, resume: bool) -> Path:
-    """Make a run folder. What it holds stays until training begins: the data may be bad yet.
+    """A folder that a run may be written to. Nothing changes until the run begins.
 
-    Raises: SettingError if a run is there already and neither overwrite nor resume is asked for;
-        CheckpointError if the folder cannot be made.
+    Raises: SettingError if a run is there already and neither overwrite nor resume is asked for.
     """
     folder = Path(folder)
     if (folder / CHECKPOINT).exists() and not (overwrite or resume):
@@ -96,19 +95,16 @@ def open_run(folder: str | Path, *, overwrite: bool, resume: bool) -> Path:
         )
     if resume and not (folder / CHECKPOINT).exists():
         raise SettingError(f"{folder} holds no checkpoint to resume")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CheckpointError(f"{folder}: cannot be made: {error.strerror or error}") from error
     return folder
 
 
 def begin_run(folder: Path, tables: dict[str, dict[str, Any]], *, resume: bool) -> None:
-    """Write the config of the run that begins now; unless it goes on, clear an earlier one away.
+    """Make the folder of the run that begins now; unless it goes on, clear an earlier one away.
 
     Raises: CheckpointError if the folder cannot be written.
     """
     try:
+        folder.mkdir(parents=True, exist_ok=True)
         (folder / CONFIG).write_text(to_toml(tables), encoding="utf-8")
         for name in () if resume else (CHECKPOINT, METRICS, PREDICTIONS, CURVES):
             (folder / name).unlink(missing_ok=True)

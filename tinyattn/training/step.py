@@ -101,19 +101,20 @@ class Step:
             first_rows.append(first_rows[-1] + len(shard.inputs))
         divisor = float(max(1, batch.trained))
 
-        def work(worker: int) -> list[float]:
+        def work(worker: int) -> list[Tensor]:
             for buffer in self._buffers[worker]:
                 buffer[...] = 0
             losses = []
             with np.errstate(all="ignore"):  # what is not a number is noticed below
                 for i in range(worker, len(shards), self.workers):
                     loss = self.loss(shards[i], Noise(self.seed, step, first_rows[i]), divisor)
-                    losses.append(loss.item())
+                    losses.append(loss)
                     add_gradients(self._collectors[worker], gradients(loss))
             return losses
 
         losses = list(self.executor.map(work, range(self.workers)))
-        total = math.fsum(loss for worker in losses for loss in worker)
+        # Only now, when all work is under way: asking for a number waits for a GPU.
+        total = math.fsum(loss.item() for worker in losses for loss in worker)
         norm = self._collect()
         if not (math.isfinite(total) and math.isfinite(norm)):
             raise FloatingPointError(
