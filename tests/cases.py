@@ -432,6 +432,6 @@ every_case = cases_where(lambda name, case: True)
 
 def in_float64(module: Module) -> Any:
     """The module with parameters in float64, where rounding does not hide a difference."""
-    for owner, key, parameter in list(module._slots()):
+    for _, owner, key, parameter in list(module._walk()):
         owner[key] = Parameter(parameter.numpy().astype(np.float64), device=parameter.device)
     return module

@@ -21,14 +21,14 @@ def rng() -> np.random.Generator:
 
 
 class Pair(Module):
-    """Two layers in a list, one in a tuple, a parameter of its own, and one that is tied."""
+    """Two layers in a list, one in another, a parameter of its own, and one that is tied."""
 
     def __init__(self) -> None:
         self.name = "not a parameter"
         self.scale = Parameter(np.ones(2, np.float32), name="scale")
         self.layers = [nn.Linear(2, 3, rng=rng()), nn.Linear(3, 2, rng=rng(), bias=False)]
         self.tied = self.layers[0].weight
-        self.norms = (nn.LayerNorm(2),)
+        self.norms = [nn.LayerNorm(2)]
         self.frozen = Tensor([1.0])
 
 
@@ -43,6 +43,19 @@ def test_parameters_go_by_the_path_that_leads_to_them_each_once() -> None:
     assert [name for name, _ in pair.named_parameters()] == NAMES
     assert pair.parameter_count() == 2 + 6 + 3 + 6 + 2 + 2
     assert len(pair.parameters()) == len(NAMES)
+
+
+@pytest.mark.parametrize("shelf", [tuple, set, lambda items: dict(enumerate(items))])
+@pytest.mark.parametrize("kept", [Parameter([1.0]), nn.LayerNorm(2)])
+def test_a_parameter_where_it_would_be_overlooked_is_refused(shelf: Any, kept: Any) -> None:
+    module = Module()
+    module.shelf = shelf([kept])  # type: ignore[attr-defined]
+    with pytest.raises(
+        TypeError, match=r"Module.shelf: keep parameters and modules in a list, not"
+    ):
+        module.parameters()
+    module.shelf = shelf([1, "two"])  # type: ignore[attr-defined]
+    assert module.parameters() == []
 
 
 def test_zero_grad_reaches_every_parameter() -> None:

@@ -170,7 +170,7 @@ def test_moments_of_an_optimiser_are_views_and_come_back(tmp_path: Path, device:
 
 
 class Tied(Module):
-    """One table for reading and writing, in a list, a tuple and a shared module besides."""
+    """One table for reading and writing, in two lists and a shared module besides."""
 
     def __init__(self, seed: int) -> None:
         rng = np.random.default_rng(seed)
@@ -178,7 +178,7 @@ class Tied(Module):
         self.write = self.read.weight
         self.layers = [Linear(3, 3, rng=rng)]
         self.layers.append(self.layers[0])
-        self.more = (Linear(3, 3, rng=rng), self.layers[0])
+        self.more = [Linear(3, 3, rng=rng), self.layers[0]]
 
     def __call__(self, ids: Any) -> Tensor:
         x = self.layers[1](self.layers[0](self.read(ids)))

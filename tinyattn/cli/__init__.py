@@ -18,10 +18,11 @@ import click
 
 from tinyattn import __version__
 from tinyattn.backend import keep_freed_memory
-from tinyattn.cli.about import info, world
+from tinyattn.cli.info import info
 from tinyattn.cli.options import DeviceMissing
 from tinyattn.cli.train import finetune, pretrain, quickstart
 from tinyattn.cli.use import baseline, evaluate, generate
+from tinyattn.cli.world import world
 
 __all__ = ["main"]
 

@@ -1,4 +1,4 @@
-"""Chapter 12, continued: options and small services that several commands share. Next: training."""
+"""Chapter 12, continued: options and small services that commands share. Next: the world."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chapter 12, continued: commands that use a trained model. Next: the rest."""
+"""Chapter 12, continued: commands that use a trained model. Next: what there is."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Module:
     def named_parameters(self, prefix: str = "") -> Iterator[tuple[str, Parameter]]:
         """Every parameter once, with its path; one that is owned twice goes by its first path."""
         seen: set[int] = set()
-        for name, parameter in self._walk(prefix):
+        for name, _, _, parameter in self._walk(prefix):
             if id(parameter) not in seen:
                 seen.add(id(parameter))
                 yield name, parameter
@@ -61,7 +61,7 @@ class Module:
     def to(self, device: str) -> Module:
         """Move every parameter to `device`, in place; returns the module."""
         moved: dict[int, Parameter] = {}
-        for owner, key, parameter in list(self._slots()):
+        for _, owner, key, parameter in list(self._walk()):
             owner[key] = moved.setdefault(id(parameter), parameter.to(device))
         return self
 
@@ -91,24 +91,25 @@ class Module:
         for name, parameter in own.items():
             parameter.data = copies[name]
 
-    def _walk(self, prefix: str) -> Iterator[tuple[str, Parameter]]:
-        for name, value in vars(self).items():
-            items = enumerate(value) if isinstance(value, (list, tuple)) else [(None, value)]
-            for index, item in items:
-                path = f"{prefix}{name}" + ("" if index is None else f".{index}")
-                if isinstance(item, Parameter):
-                    yield path, item
-                elif isinstance(item, Module):
-                    yield from item._walk(path + ".")
+    def _walk(self, prefix: str = "") -> Iterator[tuple[str, Any, Any, Parameter]]:
+        """Each path to a parameter, and the place that holds it: a dictionary or list, and a key.
 
-    def _slots(self) -> Iterator[tuple[Any, Any, Parameter]]:
-        """Each place (a dictionary or list, and a key) that holds a parameter."""
+        Raises: TypeError for parameters or modules in a tuple, set or dictionary, where they would
+            be overlooked or could not be moved.
+        """
         for name, value in vars(self).items():
-            places: list[tuple[Any, Any]] = [(vars(self), name)]
-            if isinstance(value, (list, tuple)):
-                places = [(value, i) for i in range(len(value))]
-            for owner, key in places:
+            places: list[tuple[str, Any, Any]] = [(name, vars(self), name)]
+            if isinstance(value, list):
+                places = [(f"{name}.{i}", value, i) for i in range(len(value))]
+            elif isinstance(value, (tuple, set, frozenset, dict)):
+                held = value.values() if isinstance(value, dict) else value
+                if any(isinstance(item, (Parameter, Module)) for item in held):
+                    raise TypeError(
+                        f"{type(self).__name__}.{name}: keep parameters and modules in a list, "
+                        f"not in a {type(value).__name__}"
+                    )
+            for path, owner, key in places:
                 if isinstance(owner[key], Parameter):
-                    yield owner, key, owner[key]
+                    yield prefix + path, owner, key, owner[key]
                 elif isinstance(owner[key], Module):
-                    yield from owner[key]._slots()
+                    yield from owner[key]._walk(f"{prefix}{path}.")

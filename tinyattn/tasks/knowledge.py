@@ -30,8 +30,12 @@ from tinyattn.tensor import Tensor
 from tinyattn.training.checkpoint import Checkpoint, CheckpointError
 from tinyattn.training.loop import Data, Fit
 from tinyattn.training.settings import TrainSettings
+from tinyattn.training.step import SHARD_TOKENS
 
 Pairs = list[tuple[str, str]]
+
+VALIDATIONS = 10  # in a run, evenly spread
+WINDOWS = 64  # of the validation text that are looked at each time
 
 
 @dataclass(frozen=True)
@@ -171,7 +175,7 @@ def _fit(
         settings, options.folder, about,
         seed=options.seed, workers=options.workers if options.device == "cpu" else 1,
         corpus_tokens=about["documents"] * model.config.context,
-        validate=validate, validate_every=max(1, total // 10), on_step=options.on_step,
+        validate=validate, validate_every=max(1, total // VALIDATIONS), on_step=options.on_step,
     )  # fmt: skip
     begin_run(options.folder, about["recipe"], resume=options.resume)
     fit.run(model, language_model_loss(model), data, resume)
@@ -191,17 +195,17 @@ def _differences(now: dict[str, Any], then: dict[str, Any]) -> list[str]:
     return found + [name for key, name in texts.items() if now[key] != then.get(key)]
 
 
-def _validation(model: GPT, ids: np.ndarray, windows: int = 64) -> Callable[[], float]:
+def _validation(model: GPT, ids: np.ndarray) -> Callable[[], float]:
     """The mean loss over windows spread evenly over a text, in nats a character."""
     context = model.config.context
-    starts = np.linspace(0, len(ids) - context - 1, min(windows, len(ids) // context)).astype(int)
+    starts = np.linspace(0, len(ids) - context - 1, min(WINDOWS, len(ids) // context)).astype(int)
     rows = np.stack([ids[s : s + context + 1] for s in starts])
     loss = language_model_loss(model)
 
     def measure() -> float:
         with no_grad():
             batch = Batch(rows[:, :-1], rows[:, 1:])
-            parts = batch.split(-(-batch.inputs.size // 4096))
+            parts = batch.split(-(-batch.inputs.size // SHARD_TOKENS))
             return sum(loss(part, None, float(batch.trained)).item() for part in parts)
 
     return measure
