@@ -4,6 +4,9 @@ Makes a virtual environment of its own with PyTorch (once, in --venv), keeps the
 side by side and lets them take steps in turn. Each round gives one ratio; the table shows the
 median ratio with its quartiles, which other load on the machine moves much less than it moves
 the seconds. First it checks that all contenders compute the same losses.
+
+"torch" is PyTorch as it comes, with attention written out; "SDPA" uses its fused attention; "kept"
+is told to keep freed memory (backend.keep_freed_memory), as tinyattn tells the C library itself.
 """
 
 import argparse
@@ -74,6 +77,7 @@ def compare(name: str, torch: Path, rounds: int, threads: int) -> dict:
         "tinyattn": Contender(Path(sys.executable), "contender_tinyattn.py", options),
         "torch": Contender(torch, "contender_torch.py", options),
         "torch SDPA": Contender(torch, "contender_torch.py", [*options, "--sdpa"]),
+        "torch kept": Contender(torch, "contender_torch.py", [*options, "--keep"]),
     }
     results: dict[str, list[dict]] = {key: [] for key in contenders}
     for contender in contenders.values():  # warm up
@@ -128,7 +132,7 @@ def main() -> None:
 
 def print_row(row: dict) -> None:
     print(row["workload"])
-    for key in ("tinyattn", "torch", "torch SDPA"):
+    for key in [key for key in row if key not in ("workload", "rounds")]:
         r = row[key]
         print(f"  {key:11s} {1000 * r['seconds']:7.0f} ms   ratio {r['ratio']:.2f} "
               f"[{r['low']:.2f} {r['high']:.2f}]   memory of the step {r['step_mb']:5.0f} MB, "

@@ -31,5 +31,5 @@ optimizer = AdamW(model.named_parameters(), betas=ADAM["betas"], eps=ADAM["eps"]
 examples = WholeBatch(*batch(size, options.batch))
 take = Step(language_model_loss(model), [optimizer], clip=1e9, workers=options.threads)
 number = iter(range(1_000_000))
-with backend.worker_threads():
+with take:
     serve(lambda: take(examples, next(number), ADAM["learning_rate"]).loss)

@@ -8,9 +8,12 @@ from common import ADAM, SIZES, arguments, batch, initial_values, serve
 from torch import nn
 from torch.nn import functional as F
 
-sdpa = "--sdpa" in sys.argv
-if sdpa:
-    sys.argv.remove("--sdpa")
+sdpa, keep = "--sdpa" in sys.argv, "--keep" in sys.argv
+sys.argv = [word for word in sys.argv if word not in ("--sdpa", "--keep")]
+if keep:  # the setting that tinyattn's command line makes for itself
+    from tinyattn.backend import keep_freed_memory
+
+    keep_freed_memory()
 options = arguments()
 size = SIZES[options.size]
 C, H, T = size["width"], size["heads"], size["context"]

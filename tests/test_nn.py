@@ -45,13 +45,15 @@ def test_parameters_go_by_the_path_that_leads_to_them_each_once() -> None:
     assert len(pair.parameters()) == len(NAMES)
 
 
-@pytest.mark.parametrize("shelf", [tuple, set, lambda items: dict(enumerate(items))])
+@pytest.mark.parametrize(
+    "shelf", [tuple, set, lambda items: dict(enumerate(items)), lambda items: [1, items]]
+)
 @pytest.mark.parametrize("kept", [Parameter([1.0]), nn.LayerNorm(2)])
 def test_a_parameter_where_it_would_be_overlooked_is_refused(shelf: Any, kept: Any) -> None:
     module = Module()
     module.shelf = shelf([kept])  # type: ignore[attr-defined]
     with pytest.raises(
-        TypeError, match=r"Module.shelf: keep parameters and modules in a list, not"
+        TypeError, match=r"Module.shelf.*: keep parameters and modules in a list, not"
     ):
         module.parameters()
     module.shelf = shelf([1, "two"])  # type: ignore[attr-defined]

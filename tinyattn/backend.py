@@ -29,7 +29,8 @@ TILE = 1 << 17
 better, but mean more operations, between which threads wait for the interpreter."""
 
 SWITCH_SECONDS = 2e-4
-"""How long a worker thread may keep the interpreter while another waits for it."""
+"""How long a worker thread may keep the interpreter while another waits for it. With two workers,
+steps got faster from 5 ms (Python's default) down to 0.5 ms, and not below."""
 
 Array = Any
 """A NumPy or CuPy array. Their types share no base class, so the annotation is for the reader."""
@@ -180,7 +181,7 @@ def tiles(length: int, width: int, xp: Any = np) -> Iterator[slice]:
 
 
 def one_blas_thread() -> Any:
-    """A context inside which a matrix product uses one thread: small ones only wait for more."""
+    """A context inside which a matrix product uses one thread: more do not help a small one."""
     from threadpoolctl import threadpool_limits
 
     return threadpool_limits(limits=1, user_api="blas")
@@ -209,9 +210,9 @@ def keep_freed_memory() -> None:
 
     A training step frees and allocates the same sizes again and again. By default large blocks
     go back to the system each time and come back as untouched pages that must be cleared first,
-    which costs a third of the step of a small model; so do, whatever the thresholds say, those of
-    the separate heaps that threads get. Only glibc (Linux) offers the setting; other systems are
-    left as they are.
+    which can cost a small model a third of its step. The heaps that threads get for themselves
+    give back what they hold in any case, so all threads share one. Only glibc (Linux) offers these
+    settings; other systems are left as they are.
     """
     if sys.platform == "linux":
         mallopt = getattr(ctypes.CDLL(None), "mallopt", None)

@@ -12,7 +12,8 @@ the gradient g of the result.
 What is the same for all of them happens here, once: Tensors are unwrapped, numbers and plain
 arrays adopt the tensors' precision, mixed devices and precisions are refused, gradients of
 broadcast inputs are summed back to their shape, gradients that nobody needs are not computed
-(and the arrays for them not kept alive), and the function enters the table `OPS`.
+(and the arrays for them not kept alive), and the function enters the table `OPS`. Next: the
+operations (ops/).
 """
 
 from __future__ import annotations
@@ -90,22 +91,31 @@ class _Signature:
             bound.append(options.pop(parameter.name, None))
         if len(extra) > 1 and len(self.options) == 1:
             extra = (extra,)  # x.reshape(2, 3) means x.reshape((2, 3))
-        if len(extra) > len(self.options):
-            raise TypeError(f"{self.name}: takes {count} arrays and {self.options}; got more")
-        options.update(zip(self.options, extra, strict=False))
+        self._name_options(extra, options)
         return bound, self.is_data
 
     def _bind_list(
         self, args: tuple[Any, ...], options: dict[str, Any]
     ) -> tuple[list[Any], list[bool]]:
         if args and isinstance(args[0], str):  # einsum("ij,jk->ik", a, b), as in NumPy
-            options[self.options[0]], args = args[0], args[1:]
+            self._name_options(args[:1], options)
+            args = args[1:]
         if args and isinstance(args[0], (list, tuple)):  # concatenate([a, b], 1)
-            options.update(zip(self.options, args[1:], strict=False))
+            self._name_options(args[1:], options)
             args = tuple(args[0])
         if not args:
             raise ValueError(f"{self.name}: needs at least one tensor")
         return list(args), [False] * len(args)
+
+    def _name_options(self, values: tuple[Any, ...], options: dict[str, Any]) -> None:
+        """Give options that came by position their names."""
+        if len(values) > len(self.options):
+            count = "a list of" if self.takes_list else len(self.arrays)
+            raise TypeError(f"{self.name}: takes {count} arrays and {self.options}; got more")
+        for name, value in zip(self.options, values, strict=False):
+            if name in options:
+                raise TypeError(f"{self.name}: {name} was given twice")
+            options[name] = value
 
 
 def _unwrap(

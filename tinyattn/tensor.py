@@ -215,7 +215,10 @@ class Tensor:
     # -- moving -------------------------------------------------------------------------------
 
     def to(self, device: str) -> Tensor:
-        """A leaf with the same values on `device`. Raises: RuntimeError for the result of an op."""
+        """This tensor if it lives on `device`, else a leaf there with the same values.
+
+        Raises: RuntimeError if the result of an op would have to move.
+        """
         if device == self.device:
             return self
         self._must_be_leaf("to")

@@ -465,6 +465,21 @@ def test_sums_of_products_have_the_gradients_of_their_unit_tensors(
         close(operand.grad, grad)
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: ops.concatenate([x, x], 1, 2),
+        lambda x: ops.concatenate([x, x], 1, axis=0),
+        lambda x: ops.sum(x, 0, axis=1),
+        lambda x: ops.sum(x, 0, False, 3),
+        lambda x: ops.einsum("ij->ji", x, equation="ij->ij"),
+    ],
+)
+def test_an_option_too_many_is_not_ignored(call: Any) -> None:
+    with pytest.raises(TypeError, match=r"got more|given twice"):
+        call(Tensor(np.ones((2, 2))))
+
+
 def test_concatenate_takes_its_axis_by_position_as_in_numpy() -> None:
     a = np.arange(6.0).reshape(2, 3)
     assert (ops.concatenate([a, a], 1).numpy() == np.concatenate([a, a], 1)).all()

@@ -99,6 +99,37 @@ def test_baseline(as_json: AsJson, tinyattn: Any, tmp_path: Path) -> None:
     assert "always London: 25 of 500, 5.0 %" in tinyattn("baseline", dev, "--train", train).stdout
 
 
+@pytest.mark.parametrize("name", ["corpus.txt", "birth_dev.tsv", "birth_test_inputs.tsv"])
+def test_a_world_does_not_replace_files_unasked(tinyattn: Any, tmp_path: Path, name: str) -> None:
+    """Also not files that only have the name of one that it would write, or leave out."""
+    own = tmp_path / name
+    own.write_text("mine")
+    words = ["world", "--people", 3, "--dev", 1, "--places", 2, "--out", tmp_path]
+    assert f"holds {name} already; use --overwrite" in tinyattn(*words, status=2).stderr
+    assert [own.read_text(), *tmp_path.iterdir()] == ["mine", own]
+    quick = tmp_path / "quick"
+    (quick / "world").mkdir(parents=True)
+    own.rename(quick / "world" / name)
+    assert "--overwrite" in tinyattn("quickstart", "--out", quick, status=2).stderr
+    assert (quick / "world" / name).read_text() == "mine"
+    tinyattn(*words[:-1], quick / "world", "--overwrite")
+    assert "mine" not in {path.read_text() for path in (quick / "world").iterdir()}
+
+
+def test_what_was_left_out_is_said(job: Any, tinyattn: Any, tmp_path: Path) -> None:
+    odd = tmp_path / "odd.tsv"
+    known = job.train.read_text().split("\n")[0]
+    odd.write_text(f"ßßäöüéñ{known}ß\n")
+    note = ("note: left out what is not in the vocabulary: 'ß' (3), 'ä' (1), 'ö' (1), 'ü' (1), "
+            "'é' (1) and 1 more\n")  # fmt: skip
+    finetune = ["finetune", odd, "--from", job.pretrained, *job.settings, "--unknown", "drop"]
+    assert tinyattn(*finetune, "--out", tmp_path / "f").stderr == note
+    evaluate = ["evaluate", odd, "--predictions", tmp_path / "p", "--unknown", "drop", "--from"]
+    asked = tinyattn(*evaluate, job.finetuned).stderr
+    assert asked == note.replace("(3)", "(2)")
+    assert "never taught to answer" in tinyattn(*evaluate, job.pretrained).stderr
+
+
 def test_training_and_world_report_as_json(job: Any, as_json: AsJson, tmp_path: Path) -> None:
     made = as_json("world", "--out", tmp_path / "w", "--people", 3, "--dev", 1, "--places", 2)
     assert (made["train"], made["dev"], made["test"]) == (2, 1, 0)

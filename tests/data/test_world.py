@@ -141,14 +141,14 @@ def test_saved_files_are_those_of_the_assignment(tmp_path: Path) -> None:
         assert rows.pop() == "" and [tuple(row.split("\t")) for row in rows] == pairs
     assert read["birth_test_inputs.tsv"] == "".join(f"{question}\n" for question in world.test)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    make_world(people=30, dev=8, test=5).save(str(folder))
+    make_world(people=30, dev=8, test=5).save(str(folder), overwrite=True)
     assert before == {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def test_an_empty_part_has_no_file_nor_keeps_an_old_one(tmp_path: Path) -> None:
     make_world(people=5, dev=1, test=1).save(tmp_path)
     assert len(list(tmp_path.iterdir())) == 4
-    make_world(people=5, dev=0).save(tmp_path)
+    make_world(people=5, dev=0).save(tmp_path, overwrite=True)
     assert {file.name for file in tmp_path.iterdir()} == {"corpus.txt", "birth_train.tsv"}
 
 

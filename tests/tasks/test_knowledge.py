@@ -135,6 +135,10 @@ def test_only_the_run_itself_can_be_resumed(
         pretrain(people.corpus.replace("z", "Q"), small(), again)
     with pytest.raises(CheckpointError, match="a run with another seed"):
         pretrain(people.corpus, small(), replace(again, seed=1))
+    with pytest.raises(CheckpointError, match=r"another pretrain.batch \(\d+, not 3\)"):
+        pretrain(people.corpus, small(pretrain__batch=3), again)
+    with pytest.raises(CheckpointError, match=r"another data.words \(\d, not 1\)"):
+        pretrain(people.corpus, small(data__words=1), again)
     assert (tmp_path / CHECKPOINT).read_bytes() == before
     assert pretrain(people.corpus, small(), again).about["step"] == 4
 

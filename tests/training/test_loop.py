@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -45,6 +46,19 @@ def metrics(folder: Path) -> list[dict[str, Any]]:
     entries = [json.loads(line) for line in (folder / METRICS).read_text().splitlines()]
     timed = {"seconds", "tokens_per_second"}
     return [{k: v for k, v in entry.items() if k not in timed} for entry in entries]
+
+
+def test_a_resumed_run_goes_on_counting_its_seconds(tmp_path: Path) -> None:
+    def slow(entry: dict[str, Any]) -> None:
+        time.sleep(0.1)
+        press_ctrl_c_after(5)(entry)
+
+    with pytest.raises(Interrupted):
+        fit(tmp_path, on_step=slow)
+    fit(tmp_path, resume=True)
+    lines = (tmp_path / METRICS).read_text().splitlines()
+    seconds = [json.loads(line)["seconds"] for line in lines]
+    assert seconds == sorted(seconds) and seconds[-1] > 0.4
 
 
 def press_ctrl_c_after(step: int) -> Callable[[dict[str, Any]], None]:

@@ -17,7 +17,7 @@ from tinyattn.training.settings import SettingError, TrainSettings, build
         (TrainSettings, {"epochs": True}, r"epochs must be int; got bool True"),
         (TrainSettings, {"shuffle": 1}, r"shuffle must be bool; got int 1"),
         (TrainSettings, {"learning_rate": [1.0]}, r"learning_rate must be float; got list"),
-        (TrainSettings, {"learning_rate": -1.0}, r"peak must be at least 0 and finite; got -1"),
+        (TrainSettings, {"learning_rate": -1.0}, r"learning_rate must be at least 0 and .*got -1"),
         (TrainSettings, {"epochs": 0}, r"epochs must be above 0; got 0"),
         (TrainSettings, {"batch": -1}, r"batch must be above 0; got -1"),
         (TrainSettings, {"clip": float("nan")}, r"clip must be above 0; got nan"),

@@ -34,7 +34,7 @@ class Recorder:
     def __init__(self, named: list) -> None:
         self.flat = FlatParameters(named)
 
-    def step(self, rate: float, executor: object = None) -> None:
+    def step(self, learning_rate: float, executor: object = None) -> None:
         self.seen = self.flat.grads.copy()
 
 

@@ -50,14 +50,13 @@ def _about_run(start: Path) -> dict[str, Any]:
 
 
 def _about_machine() -> dict[str, Any]:
-    import os
-
     import numpy as np
     from threadpoolctl import threadpool_info
 
     from tinyattn.backend import get_device
     from tinyattn.report import curves
     from tinyattn.tasks.recipe import recipe_names
+    from tinyattn.training.step import available_cores
 
     devices = ["cpu"]
     try:
@@ -73,7 +72,7 @@ def _about_machine() -> dict[str, Any]:
         "version": __version__,
         "devices": devices,
         "backend": f"numpy {np.__version__}",
-        "threads": os.cpu_count() or 1,
+        "threads": available_cores(),
         "blas": ", ".join(blas) or "unknown",
         "cuda": cuda,
         "pictures": "matplotlib" if curves.available() else "no: pip install 'tinyattn[plot]'",

@@ -24,17 +24,18 @@ def world(
     seed: int, as_json: bool,
 ) -> None:  # fmt: skip
     """Write a made-up world: a corpus, and questions about its people, in A5's formats."""
-    from tinyattn.data.world import CORPUS, make_world
+    from tinyattn.data.world import make_world
     from tinyattn.training.settings import SettingError
 
-    if (out / CORPUS).exists() and not overwrite:
-        raise SettingError(f"{out} holds a world already; use --overwrite, or another --out")
     try:
         made = make_world(people=people, places=places, sentences=sentences, dev=dev, test=test,
                           seed=seed)  # fmt: skip
     except ValueError as error:
         raise SettingError(str(error).removeprefix("make_world: ")) from error
-    made.save(out)
+    try:
+        made.save(out, overwrite=overwrite)
+    except FileExistsError as error:
+        raise SettingError(f"{error}; use --overwrite, or another --out") from error
     facts = {"folder": str(out), "lines": made.corpus.count("\n"), "train": len(made.train),
              "dev": len(made.dev), "test": len(made.test)}  # fmt: skip
     if as_json:

@@ -32,7 +32,7 @@ from pathlib import Path
 
 import numpy as np
 
-CORPUS = "corpus.txt"
+FILES = ("corpus.txt", "birth_train.tsv", "birth_dev.tsv", "birth_test_inputs.tsv")
 Stream = np.random.Generator
 
 # The three kinds of word end differently, so none is of two kinds or begins another.
@@ -79,26 +79,30 @@ class World:
     test_places: list[str]
     places: list[str]
 
-    def save(self, folder: str | Path) -> Path:
+    def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
         """Write the files into `folder` (made if missing) and return it as a Path.
 
         `corpus.txt`, `birth_train.tsv` and `birth_dev.tsv` (question TAB place), and
-        `birth_test_inputs.tsv` (questions only), in UTF-8 with LF; old ones are replaced. A part
-        of the world that is empty has no file.
+        `birth_test_inputs.tsv` (questions only), in UTF-8 with LF. A part that is empty has no
+        file. Raises: FileExistsError if a file of one of these names is there already, unless
+        `overwrite` says that they may all be replaced.
         """
         target = Path(folder)
+        there = [name for name in FILES if (target / name).exists()]
+        if there and not overwrite:
+            raise FileExistsError(f"{target} holds {', '.join(there)} already")
         target.mkdir(parents=True, exist_ok=True)
-        texts = {
-            CORPUS: self.corpus,
-            "birth_train.tsv": "".join(f"{question}\t{place}\n" for question, place in self.train),
-            "birth_dev.tsv": "".join(f"{question}\t{place}\n" for question, place in self.dev),
-            "birth_test_inputs.tsv": "".join(f"{question}\n" for question in self.test),
-        }
-        for file_name, text in texts.items():
+        texts = (
+            self.corpus,
+            "".join(f"{question}\t{place}\n" for question, place in self.train),
+            "".join(f"{question}\t{place}\n" for question, place in self.dev),
+            "".join(f"{question}\n" for question in self.test),
+        )
+        for name, text in zip(FILES, texts, strict=True):
             if text:
-                (target / file_name).write_bytes(text.encode("utf-8"))  # bytes: no CRLF anywhere
+                (target / name).write_bytes(text.encode("utf-8"))  # bytes: no CRLF anywhere
             else:
-                (target / file_name).unlink(missing_ok=True)
+                (target / name).unlink(missing_ok=True)
         return target
 
 

@@ -94,22 +94,28 @@ class Module:
     def _walk(self, prefix: str = "") -> Iterator[tuple[str, Any, Any, Parameter]]:
         """Each path to a parameter, and the place that holds it: a dictionary or list, and a key.
 
-        Raises: TypeError for parameters or modules in a tuple, set or dictionary, where they would
-            be overlooked or could not be moved.
+        Raises: TypeError for parameters or modules in a tuple, set, dictionary or nested list,
+            where they would be overlooked.
         """
         for name, value in vars(self).items():
             places: list[tuple[str, Any, Any]] = [(name, vars(self), name)]
             if isinstance(value, list):
                 places = [(f"{name}.{i}", value, i) for i in range(len(value))]
-            elif isinstance(value, (tuple, set, frozenset, dict)):
-                held = value.values() if isinstance(value, dict) else value
-                if any(isinstance(item, (Parameter, Module)) for item in held):
-                    raise TypeError(
-                        f"{type(self).__name__}.{name}: keep parameters and modules in a list, "
-                        f"not in a {type(value).__name__}"
-                    )
             for path, owner, key in places:
+                if _hides(owner[key]):
+                    raise TypeError(
+                        f"{type(self).__name__}.{path}: keep parameters and modules in a list, "
+                        f"not in a {type(owner[key]).__name__}{' in a list' * (owner is value)}"
+                    )
                 if isinstance(owner[key], Parameter):
                     yield prefix + path, owner, key, owner[key]
                 elif isinstance(owner[key], Module):
                     yield from owner[key]._walk(f"{prefix}{path}.")
+
+
+def _hides(value: Any) -> bool:
+    """Whether `value` is a container with a parameter or module somewhere inside."""
+    if not isinstance(value, (list, tuple, set, frozenset, dict)):
+        return False
+    items = value.values() if isinstance(value, dict) else value
+    return any(isinstance(item, (Parameter, Module)) or _hides(item) for item in items)

@@ -39,14 +39,18 @@ def attention(
     Shapes:   q (..., T, D), k (..., S, D), v (..., S, E) -> y (..., T, E); allowed broadcasts to
               (..., T, S), True = may attend
     Units:    scale·q kᵀ nats
-    Raises:   ValueError if sizes do not fit; TypeError if allowed is not boolean
+    Raises:   ValueError if sizes do not fit, or dropout is not at least 0 and below 1; TypeError
+              if allowed is not boolean
     Source:   Vaswani and others 2017, equation 1
 
     Args:
         scale: by default 1/√D.
-        dropout, noise: the share of the weights that is dropped; P·keep/(1 - dropout) replaces P.
+        dropout: the share of the weights that is dropped; P·keep/(1 - dropout) replaces P.
+        noise: where the bits `keep` come from; None means that nothing is dropped.
     """
     _check_shapes(q, k, v)
+    if not 0 <= dropout < 1:
+        raise ValueError(f"attention: dropout must be at least 0 and below 1; got {dropout}")
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     bias = None
     if allowed is not None:

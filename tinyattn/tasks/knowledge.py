@@ -188,6 +188,9 @@ def _differences(now: dict[str, Any], then: dict[str, Any]) -> list[str]:
         f"model.{key}": (value, then["model"].get(key)) for key, value in now["model"].items()
     }
     values |= {key: (now[key], then.get(key)) for key in ("stage", "seed")}
+    for table, settings in now["recipe"].items():  # what decides which examples a step gets
+        for key in settings if table == "data" else {"batch", "shuffle"} & settings.keys():
+            values[f"{table}.{key}"] = settings[key], then["recipe"].get(table, {}).get(key)
     found = [
         f"another {key} ({old}, not {new})" for key, (new, old) in values.items() if old != new
     ]

@@ -18,6 +18,7 @@ from tinyattn.tasks.evaluation import Score, answer, most_common, save_predictio
 from tinyattn.tasks.knowledge import RunOptions, finetune, pretrain
 from tinyattn.tasks.recipe import Recipe
 from tinyattn.tasks.runs import PREDICTIONS, Trained, open_run
+from tinyattn.training.settings import SettingError
 
 Row = tuple[str, Score]
 
@@ -40,7 +41,10 @@ def quickstart(
         for name in ("scratch", "pretrain", "finetune")
     }  # fmt: skip
     world = make_world(seed=options.seed)
-    world.save(options.folder / "world")
+    try:
+        world.save(options.folder / "world", overwrite=overwrite)
+    except FileExistsError as error:
+        raise SettingError(f"{error}; use --overwrite, or another --out") from error
     questions = [question for question, _ in world.dev]
     places = [place for _, place in world.dev]
 

@@ -93,7 +93,7 @@ class Fit:
         log = _Log(self.folder / METRICS, start)
         began = saved = time.perf_counter()
         positions = 0
-        with backend.worker_threads(), _interrupt_flag() as interrupted, take:
+        with _interrupt_flag() as interrupted, take:
             for step, batch in zip(range(start, total), _batches(data, start), strict=False):
                 learning_rate = schedule(step, data.tokens_before(step))
                 try:

@@ -33,8 +33,8 @@ class AdamW:
     """Adam with decoupled weight decay.
 
     Forward: m ← β₁m + (1-β₁)g; v ← β₂v + (1-β₂)g²;
-             w ← w - lr·(decay·w + m̂/(√v̂ + ε)), m̂ = m/(1-β₁ᵗ), v̂ = v/(1-β₂ᵗ)
-    Source:  Loshchilov and Hutter 2019, algorithm 2, with lr also before the decay, as in PyTorch
+             w ← w - rate·(decay·w + m̂/(√v̂ + ε)), m̂ = m/(1-β₁ᵗ), v̂ = v/(1-β₂ᵗ)
+    Source:  Loshchilov and Hutter 2019, algorithm 2; the rate scales the decay too, as in PyTorch
 
     Args:
         named: parameters by name; they are moved into one flat array, those that decay first.
@@ -66,7 +66,7 @@ class AdamW:
         self.steps += 1
         rate = float(learning_rate) * self.scale  # np.float64 would widen float32
         (b1, b2), xp = self.betas, self.flat.xp
-        # lr·m̂/(√v̂ + ε) is this rate times m/(√v + this ε)
+        # rate·m̂/(√v̂ + ε) is this rate times m/(√v + this ε)
         correct = math.sqrt(1 - b2**self.steps)
         corrected_rate, corrected_eps = rate * correct / (1 - b1**self.steps), self.eps * correct
 
@@ -95,7 +95,7 @@ class AdamW:
 class Muon:
     """Momentum, orthogonalised: every direction of a weight matrix moves equally far.
 
-    Forward: m ← βm + g; u = orthogonal(g + βm); w ← w - lr·(decay·w + s·u),
+    Forward: m ← βm + g; u = orthogonal(g + βm); w ← w - rate·(decay·w + s·u),
              s = √max(1, n_out/n_in)
     Source:  Jordan and others 2024 (KellerJordan/Muon), with decoupled weight decay
 

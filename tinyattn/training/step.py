@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tinyattn.backend import Array, asnumpy, tiles
+from tinyattn.backend import Array, asnumpy, tiles, worker_threads
 from tinyattn.data.batches import Batch
 from tinyattn.noise import Noise
 from tinyattn.tensor import Tensor, gradients
@@ -26,7 +26,7 @@ from tinyattn.training.optimizers import Optimizer
 from tinyattn.training.parameters import add_gradients
 
 SHARD_TOKENS = 2048
-"""Positions a shard has at most, which bounds the memory of a step whatever the batch."""
+"""Positions that a shard has, about, which bounds the memory of a step whatever the batch."""
 
 Loss = Callable[[Batch, Noise | None, float], Tensor]
 """(part of a batch, random bits, what to divide by) -> loss; divided by the batch's targets."""
@@ -42,14 +42,14 @@ class StepResult:
 
 
 def available_cores() -> int:
-    """Cores that this process may use, which in a container can be fewer than there are."""
+    """Cores that this process may run on, which can be fewer than the machine has."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 class Step:
-    """One update of the parameters from one batch.
+    """One update of the parameters from one batch. A context, in which its threads can work.
 
     Args:
         loss: the loss function.
@@ -83,9 +83,12 @@ class Step:
         ]  # fmt: skip
 
     def __enter__(self) -> Step:
+        self._threads = worker_threads()
+        self._threads.__enter__()
         return self
 
     def __exit__(self, *error: object) -> None:
+        self._threads.__exit__(None, None, None)
         self.executor.shutdown()
 
     def __call__(self, batch: Batch, step: int, learning_rate: float) -> StepResult:
@@ -113,9 +116,8 @@ class Step:
             return losses
 
         losses = list(self.executor.map(work, range(self.workers)))
-        # Only now, when all work is under way: asking for a number waits for a GPU.
-        total = math.fsum(loss.item() for worker in losses for loss in worker)
         norm = self._collect()
+        total = math.fsum(loss.item() for worker in losses for loss in worker)
         if not (math.isfinite(total) and math.isfinite(norm)):
             raise FloatingPointError(
                 f"step {step + 1}: the loss is {total}, the gradient norm {norm}"
@@ -132,9 +134,10 @@ class Step:
 
             def add(tile: slice, grads: Array = grads, others: list[Array] = others) -> Array:
                 part = grads[tile]
-                for other in others:
-                    part += other[tile]
-                return part @ part
+                with np.errstate(all="ignore"):  # what is not finite shows in the norm
+                    for other in others:
+                        part += other[tile]
+                    return part @ part
 
             squares += self.executor.map(add, tiles(len(grads), 1, optimizer.flat.xp))
         norm = math.sqrt(math.fsum(float(asnumpy(square)) for square in squares))
