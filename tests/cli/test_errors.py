@@ -196,7 +196,13 @@ def test_a_run_that_blows_up_can_be_resumed_more_gently(
 def test_a_finished_run_has_nothing_left_to_do(job: Any, tinyattn: Any, tmp_path: Path) -> None:
     words = ["pretrain", job.corpus, *job.settings, "--out", tmp_path]
     said = tinyattn(*words).stdout
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     assert tinyattn(*words, "--resume").stdout == said
+    fewer = [*words, "--resume", "--steps", 2, "--set", "pretrain.learning_rate=0.5"]
+    assert tinyattn(*fewer).stdout == said
+    after = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    assert after.keys() == before.keys()
+    assert all(after[path] == before[path] for path in before if path.suffix != ".png")
     (tmp_path / "metrics.jsonl").unlink()
     assert "nothing left to do" in tinyattn(*words, "--resume").stdout
 

@@ -41,5 +41,6 @@ def world(
     if as_json:
         print_json(facts)
     else:
+        more = f", {test} more without answers" if test else ""
         click.echo(f"{facts['lines']} lines about {people} people in {out}: {facts['train']} to "
-                   f"learn from, {dev} + {test} held out")  # fmt: skip
+                   f"learn from, {dev} held out{more}")  # fmt: skip

@@ -170,7 +170,10 @@ def _fit(
         resume = trained.checkpoint
     model.to(options.device)
     total = settings.total_steps(data.batches_per_epoch)
-    options.on_start(int(resume.about["step"]) if resume else 0, total)
+    done = int(resume.about["step"]) if resume else 0
+    options.on_start(done, total)
+    if resume and done >= total:  # nothing left to do, and nothing to write down
+        return load_run(options.folder, device=options.device)
     fit = Fit(
         settings, options.folder, about,
         seed=options.seed, workers=options.workers if options.device == "cpu" else 1,
