@@ -31,7 +31,7 @@ config = GPTConfig(vocabulary=12, context=9, layers=2, heads=4, width=64, dropou
                    positions="rotary", gelu="tanh")  # fmt: skip
 model = GPT(config, seed=0)
 optimizers = make_optimizers(model, "muon")
-schedule = Schedule("linear", peak=0.02, warmup=10, end=STEPS)
+schedule = Schedule("linear", learning_rate=0.02, warmup=10, end=STEPS)
 print(f"{model.parameter_count():,} parameters; guessing costs {np.log(10):.2f} nats a digit")
 
 for step in range(STEPS):

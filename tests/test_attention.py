@@ -101,7 +101,7 @@ def build(name: str = "multihead", dropout: float = 0.0, rotary: bool = False) -
 
 @every_block
 def test_a_block_keeps_shape_and_precision(name: str, device: str) -> None:
-    block = ATTENTION[name](C, H, rng=rng()).to(device)  # type: ignore[call-arg]
+    block = ATTENTION[name](C, H, rng=rng()).to(device)
     y = block(Tensor(normal(B, T, C), dtype="float32", device=device))
     assert (y.shape, y.dtype, y.device) == ((B, T, C), np.float32, device)
     y.backward(asarray(normal(B, T, C), device=device))

@@ -297,9 +297,7 @@ def test_continuing_a_text_from_a_cache_is_the_alignment_to_the_end(device: str)
 
 
 def make(name: str) -> AttentionBlock:
-    block: AttentionBlock = ATTENTION[name](  # type: ignore[call-arg]
-        8, 2, rng=np.random.default_rng(0)
-    )
+    block: AttentionBlock = ATTENTION[name](8, 2, rng=np.random.default_rng(0))
     double(block)
     return block
 

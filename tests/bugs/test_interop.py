@@ -380,7 +380,7 @@ def test_three_steps_of_training_never_leave_the_models_precision(
         double(model)
     model.to(device)
     optimizers = make_optimizers(model, optimizer)
-    schedule = Schedule("cosine", peak=np.float64(0.02), warmup=1, end=3)
+    schedule = Schedule("cosine", learning_rate=np.float64(0.02), warmup=1, end=3)
     batch = Batch(np.array([[1, 2, 3, 4], [5, 6, 1, 0]]), np.array([[2, 3, 4, 5], [6, 1, 0, 0]]))
     with Step(language_model_loss(model), optimizers, clip=1e-3, workers=1) as take:
         for step in range(3):

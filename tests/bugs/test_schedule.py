@@ -33,7 +33,7 @@ def test_the_cosine_starts_above_zero_and_stays_at_its_floor(
     warmup: int, end: int, expected: list[float]
 ) -> None:
     """karpathy/nanoGPT#443, #691, mojivalipour/symbolicgpt#2: no step stands still, no 0/0."""
-    schedule = Schedule("cosine", peak=1.0, warmup=warmup, end=end, floor=0.1)
+    schedule = Schedule("cosine", learning_rate=1.0, warmup=warmup, end=end, floor=0.1)
     assert rates(schedule, range(len(expected))) == pytest.approx(expected, abs=5e-7)
 
 
@@ -43,7 +43,7 @@ def test_every_shape_keeps_the_same_edges(name: str, peak: float) -> None:
     """First step, last step of the warm-up, peak, end, and far beyond the end."""
     for warmup in (0, 1, 2, 7):
         for end in (0, 1, 2, 7, 8, 20):
-            schedule = Schedule(name, peak=peak, warmup=warmup, end=end, floor=0.1)
+            schedule = Schedule(name, learning_rate=peak, warmup=warmup, end=end, floor=0.1)
             got = rates(schedule, range(30))
             floor = peak if name == "constant" else 0.1 * peak
             assert all(rate > 0 and math.isfinite(rate) for rate in got)
@@ -64,7 +64,7 @@ def test_every_shape_keeps_the_same_edges(name: str, peak: float) -> None:
 )
 def test_no_rate_leaves_its_range(name: str, warmup: int, end: int, floor: float, at: int) -> None:
     """EleutherAI/gpt-neox#1373: never above the peak, and after the warm-up never below."""
-    rate = Schedule(name, peak=2.0, warmup=warmup, end=end, floor=floor)(at)
+    rate = Schedule(name, learning_rate=2.0, warmup=warmup, end=end, floor=floor)(at)
     assert 0 <= rate <= 2.0
     if at >= warmup:
         assert rate >= 2.0 * floor - 1e-12
@@ -86,13 +86,13 @@ TOKENS = {0: 0, 2560: 0.25, 10239: 0.999902, 10240: 1, 25_600: 0.933013, 56_320:
 def test_the_cyclic_rule_climbs_again_behind_its_end(tokens: int, expected: float) -> None:
     """Under a name of its own, for published settings that rely on it."""
     assert a5_cyclic(tokens, 10_240, 102_400, 0.1) == pytest.approx(expected, abs=5e-7)
-    schedule = Schedule("a5-cyclic", peak=3.0, warmup=10_240, end=102_400, floor=0.1)
+    schedule = Schedule("a5-cyclic", learning_rate=3.0, warmup=10_240, end=102_400, floor=0.1)
     assert schedule(step=7, tokens=tokens) == pytest.approx(3 * expected, abs=2e-6)
 
 
 def test_the_clamped_rule_has_another_name_and_does_not_climb() -> None:
     """The same numbers as steps of "cosine" end at the floor and stay."""
-    schedule = Schedule("cosine", peak=1.0, warmup=10_240, end=102_400, floor=0.1)
+    schedule = Schedule("cosine", learning_rate=1.0, warmup=10_240, end=102_400, floor=0.1)
     for tokens in (102_400, 150_000, 200_000, 10**9):
         assert schedule(tokens) == pytest.approx(0.1)
 
@@ -150,8 +150,12 @@ def test_settings_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
     """Rather than negative or missing rates later."""
     with pytest.raises(SettingError, match="must be"):
         TrainSettings(**wrong)
-    names = {"learning_rate": "peak", "schedule": "name"}
+    names = {"schedule": "name"}
     with pytest.raises(ValueError, match="must be"):
         Schedule(
-            **{"name": "cosine", "peak": 1.0, **{names.get(k, k): v for k, v in wrong.items()}}
+            **{
+                "name": "cosine",
+                "learning_rate": 1.0,
+                **{names.get(k, k): v for k, v in wrong.items()},
+            }
         )

@@ -16,7 +16,7 @@ def test_up_to_the_peak_then_down_to_the_floor(
     name: str, warmup: int, end: int, floor: float
 ) -> None:
     """Also for a run that ends before, or exactly with, its warm-up: no step stands still."""
-    schedule = Schedule(name, peak=2.0, warmup=warmup, end=end, floor=floor)
+    schedule = Schedule(name, learning_rate=2.0, warmup=warmup, end=end, floor=floor)
     rates = [schedule(step) for step in range(max(warmup, end) + 2)]
     assert 0 < rates[0] <= rates[warmup] == max(rates) == 2.0
     assert rates[: warmup + 1] == sorted(rates[: warmup + 1])
@@ -28,12 +28,12 @@ def test_up_to_the_peak_then_down_to_the_floor(
     ("name", "share"), [("constant", 1), ("linear", 0.75), ("cosine", (1 + math.sqrt(0.5)) / 2)]
 )
 def test_a_quarter_of_the_way_down(name: str, share: float) -> None:
-    schedule = Schedule(name, peak=1.0, warmup=10, end=110, floor=0.2)
+    schedule = Schedule(name, learning_rate=1.0, warmup=10, end=110, floor=0.2)
     assert schedule(35) == pytest.approx(0.2 + 0.8 * share)
 
 
 def test_a5s_cosine_climbs_again_behind_its_end() -> None:
-    schedule = Schedule("a5-cyclic", peak=1.0, warmup=100, end=1100)
+    schedule = Schedule("a5-cyclic", learning_rate=1.0, warmup=100, end=1100)
     steps = {step: schedule(step, tokens=tokens) for step, tokens in
              [(0, 0), (1, 50), (2, 100), (3, 600), (4, 1100), (5, 1600), (6, 2100)]}  # fmt: skip
     # The first step runs before any token is counted, and A5 starts at the full rate.
@@ -44,9 +44,9 @@ def test_a5s_cosine_climbs_again_behind_its_end() -> None:
     "wrong",
     [
         {"name": "cosin"},
-        {"peak": -1.0},
-        {"peak": math.nan},
-        {"peak": math.inf},
+        {"learning_rate": -1.0},
+        {"learning_rate": math.nan},
+        {"learning_rate": math.inf},
         {"warmup": -1},
         {"floor": -0.1},
     ],
@@ -54,4 +54,4 @@ def test_a5s_cosine_climbs_again_behind_its_end() -> None:
 )
 def test_what_makes_no_schedule_is_refused(wrong: dict) -> None:
     with pytest.raises(ValueError, match=r"must be"):
-        Schedule(**{"name": "linear", "peak": 1.0, **wrong})
+        Schedule(**{"name": "linear", "learning_rate": 1.0, **wrong})

@@ -33,6 +33,7 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; a user's error ends with status 1 (bad data or file) or 2 (bad usage)."""
         from tinyattn.data.text import DataError
+        from tinyattn.data.world import WorldExists
         from tinyattn.models.generate import ScoresError
         from tinyattn.training.checkpoint import CheckpointError
         from tinyattn.training.loop import Interrupted, TrainingFailed
@@ -42,7 +43,7 @@ class Commands(click.Group):
             return super().invoke(ctx)
         except (DataError, CheckpointError, ScoresError, TrainingFailed) as error:
             _fail(str(error), 1)
-        except (SettingError, DeviceMissing) as error:
+        except (SettingError, DeviceMissing, WorldExists) as error:
             _fail(str(error), 2)
         except Interrupted as error:
             again = [word for word in sys.argv[1:] if word not in ("--overwrite", "--resume")]

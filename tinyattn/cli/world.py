@@ -32,10 +32,7 @@ def world(
                           seed=seed)  # fmt: skip
     except ValueError as error:
         raise SettingError(str(error).removeprefix("make_world: ")) from error
-    try:
-        made.save(out, overwrite=overwrite)
-    except FileExistsError as error:
-        raise SettingError(f"{error}; use --overwrite, or another --out") from error
+    made.save(out, overwrite=overwrite)
     facts = {"folder": str(out), "lines": made.corpus.count("\n"), "train": len(made.train),
              "dev": len(made.dev), "test": len(made.test)}  # fmt: skip
     if as_json:

@@ -64,6 +64,10 @@ PATTERNS = (
 )
 
 
+class WorldExists(FileExistsError):
+    """A file that a world would write is there already, and may be somebody's own."""
+
+
 @dataclass(frozen=True)
 class World:
     """A corpus (a sentence a line, LF after each) and the questions it answers.
@@ -84,13 +88,15 @@ class World:
 
         `corpus.txt`, `birth_train.tsv` and `birth_dev.tsv` (question TAB place), and
         `birth_test_inputs.tsv` (questions only), in UTF-8 with LF. A part that is empty has no
-        file. Raises: FileExistsError if a file of one of these names is there already, unless
+        file. Raises: WorldExists if a file of one of these names is there already, unless
         `overwrite` says that they may all be replaced.
         """
         target = Path(folder)
         there = [name for name in FILES if (target / name).exists()]
         if there and not overwrite:
-            raise FileExistsError(f"{target} holds {', '.join(there)} already")
+            raise WorldExists(
+                f"{target} holds {', '.join(there)} already; use --overwrite, or another --out"
+            )
         target.mkdir(parents=True, exist_ok=True)
         texts = (
             self.corpus,

@@ -162,18 +162,18 @@ def _fit(
     options: RunOptions,
     validate: Callable[[], float] | None = None,
 ) -> Trained:
+    total = settings.total_steps(data.batches_per_epoch)
     resume: Checkpoint | None = None
+    done = 0
     if options.resume:
-        trained = load_run(options.folder)
+        trained = load_run(options.folder, device=options.device)
         if other := _differences({**about, "seed": options.seed}, trained.about):
             raise CheckpointError(f"{options.folder}: holds a run with {', '.join(other)}")
-        resume = trained.checkpoint
+        resume, done = trained.checkpoint, int(trained.about["step"])
+        if done >= total:  # nothing left to do, and nothing to write down
+            return trained
     model.to(options.device)
-    total = settings.total_steps(data.batches_per_epoch)
-    done = int(resume.about["step"]) if resume else 0
     options.on_start(done, total)
-    if resume and done >= total:  # nothing left to do, and nothing to write down
-        return load_run(options.folder, device=options.device)
     fit = Fit(
         settings, options.folder, about,
         seed=options.seed, workers=options.workers if options.device == "cpu" else 1,

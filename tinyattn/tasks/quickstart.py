@@ -18,7 +18,6 @@ from tinyattn.tasks.evaluation import Score, answer, most_common, save_predictio
 from tinyattn.tasks.knowledge import RunOptions, finetune, pretrain
 from tinyattn.tasks.recipe import Recipe
 from tinyattn.tasks.runs import PREDICTIONS, Trained, open_run
-from tinyattn.training.settings import SettingError
 
 Row = tuple[str, Score]
 
@@ -41,10 +40,7 @@ def quickstart(
         for name in ("scratch", "pretrain", "finetune")
     }  # fmt: skip
     world = make_world(seed=options.seed)
-    try:
-        world.save(options.folder / "world", overwrite=overwrite)
-    except FileExistsError as error:
-        raise SettingError(f"{error}; use --overwrite, or another --out") from error
+    world.save(options.folder / "world", overwrite=overwrite)
     questions = [question for question, _ in world.dev]
     places = [place for _, place in world.dev]
 

@@ -40,9 +40,9 @@ class Schedule:
 
     Args:
         name: "constant", "linear", "cosine" or "a5-cyclic".
-        peak: the largest learning rate.
+        learning_rate: the largest, its peak.
         warmup: how long the learning rate climbs to the peak.
-        end: when it has come down to floor·peak.
+        end: when it has come down to floor times that.
         floor: the smallest after the warm-up, as a share of the peak.
     Units: warmup and end in steps; for "a5-cyclic" in tokens, PADs included.
     Raises: ValueError for a name that does not exist, or a number below 0 or without end;
@@ -50,7 +50,7 @@ class Schedule:
     """
 
     name: str
-    peak: float
+    learning_rate: float
     warmup: int = 0
     end: int = 0
     floor: float = 0.1
@@ -58,7 +58,7 @@ class Schedule:
     def __post_init__(self) -> None:
         if self.name not in [*SHAPES, "a5-cyclic"]:
             raise ValueError(f"schedule must be one of {[*SHAPES, 'a5-cyclic']}; got {self.name!r}")
-        for field in ("peak", "warmup", "end", "floor"):
+        for field in ("learning_rate", "warmup", "end", "floor"):
             if not 0 <= getattr(self, field) < math.inf:
                 raise ValueError(
                     f"{field} must be at least 0 and finite; got {getattr(self, field)}"
@@ -70,15 +70,17 @@ class Schedule:
         """The learning rate of step number `step` (from 0), `tokens` having been read before it."""
         if self.name == "a5-cyclic":
             # A5's trainer sets the learning rate *after* each step: the first one runs at the peak.
-            return self.peak * (a5_cyclic(tokens, self.warmup, self.end, self.floor) if step else 1)
+            return self.learning_rate * (
+                a5_cyclic(tokens, self.warmup, self.end, self.floor) if step else 1
+            )
         if step < self.warmup:
-            return self.peak * (step + 1) / (self.warmup + 1)
+            return self.learning_rate * (step + 1) / (self.warmup + 1)
         if step == self.warmup:
-            return self.peak
+            return self.learning_rate
         if step >= self.end:
-            return self.peak * (1.0 if self.name == "constant" else self.floor)
+            return self.learning_rate * (1.0 if self.name == "constant" else self.floor)
         shape = SHAPES[self.name]((step - self.warmup) / (self.end - self.warmup))
-        return self.peak * (self.floor + (1 - self.floor) * shape)
+        return self.learning_rate * (self.floor + (1 - self.floor) * shape)
 
 
 def a5_cyclic(tokens: int, warmup: int, end: int, floor: float = 0.1) -> float:

@@ -8,7 +8,6 @@ suggests the nearest one that does. Next: the training step.
 from __future__ import annotations
 
 import difflib
-import math
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
@@ -49,10 +48,6 @@ class TrainSettings:
             raise SettingError(
                 "weight_decay must be in 0..1 and adam_scale above 0; got "
                 f"{self.weight_decay} and {self.adam_scale}"
-            )
-        if not 0 <= self.learning_rate < math.inf:
-            raise SettingError(
-                f"learning_rate must be at least 0 and finite; got {self.learning_rate}"
             )
         if self.steps < 0:
             raise SettingError(f"steps must be at least 0; got {self.steps}")
