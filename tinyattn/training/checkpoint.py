@@ -18,7 +18,7 @@ import numpy as np
 
 from tinyattn.backend import asnumpy
 
-FORMAT = "tinyattn-1"
+FORMAT = "tinyattn-2"
 """Where the header keeps our JSON; another number when old files can no longer be read."""
 
 
