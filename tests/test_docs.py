@@ -55,11 +55,12 @@ def ops_restored() -> Iterator[None]:
 @every_page
 def test_python_on_a_page_prints_what_the_page_says(page: Path, ops_restored: None) -> None:
     namespace = {"__name__": page.stem}
-    for number, (code, expected) in enumerate(PYTHON.findall(page.read_text("utf-8")), start=1):
+    for number, block in enumerate(PYTHON.finditer(page.read_text("utf-8")), start=1):
+        code, expected = block.groups()
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             exec(compile(code, f"{page.name}, block {number}", "exec"), namespace)
-        if expected:
+        if expected is not None:
             assert printed.getvalue() == expected
 
 

@@ -1,6 +1,8 @@
 """What makes softmax and attention what they are, whatever the numbers."""
 
+import importlib
 from typing import Any
+from unittest import mock
 
 import numpy as np
 from hypothesis import given
@@ -11,6 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from tinyattn import Tensor, ops
 from tinyattn.attention import causal
 
+attention = importlib.import_module("tinyattn.ops.attention")  # the file; ops.attention is the op
 Draw = tuple[np.ndarray, np.ndarray]
 CLOSE = {"rtol": 1e-10, "atol": 1e-12}
 
@@ -156,3 +159,27 @@ def test_the_future_has_no_influence(case: Heads, start: int) -> None:
     u[..., start:, :] = 0  # ask only queries of the past
     for gradient in case.run(**now)[1]:
         assert not gradient[..., start:, :].any()
+
+
+@given(heads, st.integers(1, 5), st.integers(-3, 4))
+def test_blocks_of_keys_change_nothing(case: Heads, size: int, offset: int) -> None:
+    """Masks like stairs, also such that the first keys, or all, are seen by nobody."""
+    stairs = case.allowed & np.tri(*case.allowed.shape[-2:], offset, dtype=bool)
+    (y, gradients), (y_whole, whole) = (
+        mock.patch.object(attention, "KEYS_OF_A_BLOCK", keys)(case.run)(allowed=stairs)
+        for keys in (size, 5)
+    )
+    for blocked, plain in zip([y, *gradients], [y_whole, *whole], strict=True):
+        assert_allclose(blocked, plain, **CLOSE)
+
+
+@given(hnp.arrays(bool, hnp.array_shapes(min_dims=2, max_dims=2, max_side=9)), st.integers(1, 9))
+def test_every_pair_that_is_seen_is_in_one_block(seen: np.ndarray, size: int) -> None:
+    with mock.patch.object(attention, "KEYS_OF_A_BLOCK", size):
+        spans = attention._spans(seen)
+    times = np.zeros(seen.shape, int)
+    for keys, queries in spans:
+        times[queries, keys] += 1
+    assert times.max() == 1
+    assert times[seen].all()
+    assert times[:, spans[0][0]].all()  # the first block has all queries

@@ -26,9 +26,13 @@ def softmax(xp: Any, x: Array, allowed: Mask = None, *, axis: int = -1) -> Any:
     Raises:   ValueError along an axis of size 0; TypeError if allowed is not boolean
     Source:   Bridle 1990
     """
-    bias = None if allowed is None else log_mask(xp, allowed, x.dtype)
     y = x.copy()
-    y /= exp_in_place(xp, y, bias, axis)
+    if allowed is not None:
+        y += log_mask(xp, allowed, x.dtype)
+    m = y.max(axis=axis, keepdims=True)
+    y -= xp.where(m == -math.inf, 0, m)  # nothing allowed: exp(-∞ - 0) is 0, but -∞ - -∞ is NaN
+    xp.exp(y, out=y)
+    y /= xp.maximum(y.sum(axis=axis, keepdims=True), 1)  # exp(m - m) is in it, or nothing at all
     return y, (lambda g: y * (g - (g * y).sum(axis=axis, keepdims=True)), None)
 
 
@@ -37,19 +41,6 @@ def log_mask(xp: Any, allowed: Array, dtype: Any) -> Array:
     if allowed.dtype != bool:
         raise TypeError(f"allowed must be boolean, True = may attend; got {allowed.dtype}")
     return xp.where(allowed, dtype.type(0), dtype.type(-math.inf))
-
-
-def exp_in_place(xp: Any, x: Array, bias: Array | None, axis: int = -1) -> Array:
-    """Overwrite x with exp(x + bias - m), m its maximum; returns the sum, or 1 where that is 0."""
-    if bias is not None:
-        x += bias
-    m = x.max(axis=axis, keepdims=True)
-    if bias is not None:
-        m = xp.where(m == -math.inf, 0, m)  # nothing allowed: exp(-∞ - 0) is 0, but -∞ - -∞ NaN
-    x -= m
-    xp.exp(x, out=x)
-    total = x.sum(axis=axis, keepdims=True)
-    return total + (total == 0) if bias is not None else total
 
 
 @op
