@@ -43,7 +43,7 @@ class Noise:
         self._site = 0
 
     def keep(self, xp: Any, shape: tuple[int, ...], rate: float) -> Array:
-        """A boolean array of `shape` that is False with probability `rate` (to within 2⁻¹⁶).
+        """A boolean array of `shape` that is False with probability `rate` (of at most 255/256).
 
         An element's bits follow from its index alone, one axis after the other, and not from how
         long the axes are: a batch that is cut to a shorter text drops what it would drop uncut.
@@ -57,12 +57,16 @@ class Noise:
         for axis, size in enumerate(leading):
             first = self.first_row if axis == 0 else 0
             keys = _hash(keys, xp.arange(first, first + size, dtype=xp.uint32), key).ravel()
-        words = xp.arange(-(-width // 2), dtype=xp.uint32)  # two 16-bit draws in each
-        least = xp.uint16(min(round(rate * 65536), 65535))
+        # Eight bits decide about an element. The rate in 256ths is rounded up in some rows and down
+        # in the others, such that it is right on average.
+        whole, rest = divmod(rate * 256, 1)
+        up = keys < xp.uint32(rest * 2**32)
+        least = xp.minimum(whole + up, 255).astype(xp.uint8)[:, None]
+        words = xp.arange(-(-width // 4), dtype=xp.uint32)  # of four times eight bits
         kept = xp.empty((len(keys), width), dtype=bool)
         for rows in tiles(len(keys), max(1, len(words)), xp):
-            draws = _hash(keys[rows], words, key).view(xp.uint16)
-            xp.greater_equal(draws[:, :width], least, out=kept[rows])
+            draws = _hash(keys[rows], words, key).view(xp.uint8)
+            xp.greater_equal(draws[:, :width], least[rows], out=kept[rows])
         return kept.reshape(shape)
 
 

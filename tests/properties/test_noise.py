@@ -18,13 +18,21 @@ N = 100_000
 
 
 def close(share: float, expected: float, n: int = N) -> bool:
-    """Within five standard deviations, plus the 2⁻¹⁶ by which a rate is rounded."""
-    return abs(share - expected) < 5 * (expected * (1 - expected) / n) ** 0.5 + 2**-16
+    """Within five standard deviations."""
+    return abs(share - expected) < 5 * (expected * (1 - expected) / n) ** 0.5
 
 
 @given(seeds, rates)
 def test_the_keep_rate_is_what_was_asked(seed: int, rate: float) -> None:
     assert close(Noise(seed).keep(np, (N,), rate).mean(), 1 - rate)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("rate", [0.1, 0.9])
+def test_a_rate_between_two_256ths_is_right_on_average(seed: int, rate: float) -> None:
+    keep = Noise(seed).keep(np, (20_000, 200), rate)
+    assert close(keep.mean(), 1 - rate, keep.size)
+    assert not close(keep.mean(), 1 - round(rate * 256) / 256, keep.size)
 
 
 @given(seeds, st.integers(0, 10**6))
