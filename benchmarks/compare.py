@@ -23,9 +23,9 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 TORCH = "torch==2.13.0"
 WORKLOADS = {  # name -> options of the contenders, and steps in one turn
-    "A5 step, batch 32, dropout 0.1": (["--size", "a5", "--dropout", "0.1"], 1),
-    "A5 step, batch 32, dropout 0": (["--size", "a5", "--dropout", "0"], 1),
-    "A5 step, batch 32, dropout 0.1, tanh GELU": (["--size", "a5", "--gelu", "tanh"], 1),
+    "A5 step, batch 32, dropout 0.1": (["--size", "a5", "--dropout", "0.1"], 3),
+    "A5 step, batch 32, dropout 0": (["--size", "a5", "--dropout", "0"], 3),
+    "A5 step, batch 32, dropout 0.1, tanh GELU": (["--size", "a5", "--gelu", "tanh"], 3),
     "tiny step, batch 32, dropout 0.1": (["--size", "tiny", "--dropout", "0.1"], 10),
 }
 

@@ -3,7 +3,8 @@
 The rows of a batch do not depend on one another, so a step splits them into shards: worker
 threads compute the shards' gradients side by side, each with one BLAS thread, and the sum of
 their gradients is the gradient of the batch. A large batch becomes many shards, so its memory
-stays small. The sum is taken in a fixed order, so a run can be repeated bit for bit.
+stays small. Whoever is free takes the next shard; but the sum is taken in the order of the shards,
+so a run can be repeated bit for bit.
 
 The step knows nothing of GPT: it calls a loss function. Next: checkpoints.
 """
@@ -71,16 +72,9 @@ class Step:
         self.loss, self.optimizers, self.seed, self.clip = loss, optimizers, seed, clip
         self.workers = workers or available_cores()
         self.executor = ThreadPoolExecutor(self.workers)
-        flats = [o.flat for o in optimizers]
-        # Where each worker adds up its gradients: the first in place, the others beside it.
-        others = [[flat.xp.zeros_like(flat.grads) for flat in flats]
-                  for _ in range(1, self.workers)]  # fmt: skip
-        self._buffers = [[flat.grads for flat in flats], *others]
-        self._collectors = [
-            {key: piece for flat, buffer in zip(flats, buffers, strict=True)
-             for key, piece in flat.collector(buffer).items()}
-            for buffers in self._buffers
-        ]  # fmt: skip
+        self._collector = {
+            key: piece for o in optimizers for key, piece in o.flat.collector(o.flat.grads).items()
+        }
 
     def __enter__(self) -> Step:
         self._threads = worker_threads()
@@ -104,20 +98,21 @@ class Step:
             first_rows.append(first_rows[-1] + len(shard.inputs))
         divisor = float(max(1, batch.trained))
 
-        def work(worker: int) -> list[Tensor]:
-            for buffer in self._buffers[worker]:
-                buffer[...] = 0
-            losses = []
+        def work(i: int) -> tuple[Tensor, list[tuple[Tensor, Array]]]:
             with np.errstate(all="ignore"):  # what is not a number is noticed below
-                for i in range(worker, len(shards), self.workers):
-                    loss = self.loss(shards[i], Noise(self.seed, step, first_rows[i]), divisor)
-                    losses.append(loss)
-                    add_gradients(self._collectors[worker], gradients(loss))
-            return losses
+                loss = self.loss(shards[i], Noise(self.seed, step, first_rows[i]), divisor)
+                return loss, gradients(loss)
 
-        losses = list(self.executor.map(work, range(self.workers)))
-        norm = self._collect()
-        total = math.fsum(loss.item() for worker in losses for loss in worker)
+        shares = self.executor.map(work, range(len(shards)))
+        for optimizer in self.optimizers:
+            optimizer.flat.grads[...] = 0
+        losses = []
+        with np.errstate(all="ignore"):
+            for loss, gradient in shares:
+                losses.append(loss)
+                add_gradients(self._collector, gradient)
+        norm = self._clip()
+        total = math.fsum(loss.item() for loss in losses)
         if not (math.isfinite(total) and math.isfinite(norm)):
             raise FloatingPointError(
                 f"step {step + 1}: the loss is {total}, the gradient norm {norm}"
@@ -126,20 +121,17 @@ class Step:
             optimizer.step(learning_rate, self.executor)
         return StepResult(total, norm, sum(shard.inputs.size for shard in shards))
 
-    def _collect(self) -> float:
-        """Sum the workers' gradients, in their order, and clip; returns the norm before."""
+    def _clip(self) -> float:
+        """Shorten the gradient to the largest norm allowed; returns the norm before."""
         squares: list[Array] = []
-        for i, optimizer in enumerate(self.optimizers):
-            grads, others = optimizer.flat.grads, [buffers[i] for buffers in self._buffers[1:]]
+        for optimizer in self.optimizers:
+            grads = optimizer.flat.grads
 
-            def add(tile: slice, grads: Array = grads, others: list[Array] = others) -> Array:
-                part = grads[tile]
+            def square(tile: slice, grads: Array = grads) -> Array:
                 with np.errstate(all="ignore"):  # what is not finite shows in the norm
-                    for other in others:
-                        part += other[tile]
-                    return part @ part
+                    return grads[tile] @ grads[tile]
 
-            squares += self.executor.map(add, tiles(len(grads), 1, optimizer.flat.xp))
+            squares += self.executor.map(square, tiles(len(grads), 1, optimizer.flat.xp))
         norm = math.sqrt(math.fsum(float(asnumpy(square)) for square in squares))
         if norm > self.clip:
             for optimizer in self.optimizers:
