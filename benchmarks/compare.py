@@ -3,7 +3,9 @@
 Makes a virtual environment of its own with PyTorch (once, in --venv), keeps the contenders alive
 side by side and lets them take steps in turn. Each round gives one ratio; the table shows the
 median ratio with its quartiles, which other load on the machine moves much less than it moves
-the seconds. First it checks that all contenders compute the same losses.
+the seconds. Where in memory a process happens to lie can make it 5 % faster or slower for all its
+life, so the contenders are launched anew several times. First it checks that all contenders compute
+the same losses.
 
 "torch" is PyTorch as it comes, with attention written out; "SDPA" uses its fused attention; "kept"
 is told to keep freed memory (backend.keep_freed_memory), as tinyattn tells the C library itself.
@@ -70,7 +72,8 @@ def losses_agree(ours: list[str], theirs: list[str], torch: Path) -> float:
     return max(differences)
 
 
-def compare(name: str, torch: Path, rounds: int, threads: int) -> dict:
+def race(name: str, torch: Path, rounds: int, threads: int) -> dict[str, list[dict]]:
+    """The steps that freshly launched contenders take in turn, for each of them."""
     options, turn = WORKLOADS[name]
     options = [*options, "--threads", str(threads)]
     contenders = {
@@ -91,7 +94,15 @@ def compare(name: str, torch: Path, rounds: int, threads: int) -> dict:
             results[key].append({k: statistics.median(s[k] for s in steps) for k in steps[0]})
     for contender in contenders.values():
         contender.close()
-    row = {"workload": name, "rounds": rounds}
+    return results
+
+
+def compare(name: str, torch: Path, launches: int, rounds: int, threads: int) -> dict:
+    results: dict[str, list[dict]] = {}
+    for _ in range(launches):
+        for key, steps in race(name, torch, rounds, threads).items():
+            results.setdefault(key, []).extend(steps)
+    row = {"workload": name, "rounds": launches * rounds}
     for key, steps in results.items():
         ratios = sorted(s["seconds"] / t["seconds"]
                         for s, t in zip(steps, results["torch"], strict=True))  # fmt: skip
@@ -107,7 +118,8 @@ def compare(name: str, torch: Path, rounds: int, threads: int) -> dict:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--launches", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5, help="in each launch")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--venv", type=Path, default=Path.home() / ".cache/tinyattn-bench/torch")
     parser.add_argument("--only", default="", help="workloads whose name contains this")
@@ -121,7 +133,7 @@ def main() -> None:
               file=sys.stderr)  # fmt: skip
     for name in WORKLOADS:
         if options.only in name:
-            rows.append(compare(name, torch, options.rounds, options.threads))
+            rows.append(compare(name, torch, options.launches, options.rounds, options.threads))
             if not options.json:
                 print_row(rows[-1])
     if options.json:
