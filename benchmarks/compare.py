@@ -3,8 +3,8 @@
 Makes a virtual environment of its own with PyTorch (once, in --venv), keeps the contenders alive
 side by side and lets them take steps in turn. Each round gives one ratio; the table shows the
 median ratio with its quartiles, which other load on the machine moves much less than it moves
-the seconds. Where in memory a process happens to lie can make it 5 % faster or slower for all its
-life, so the contenders are launched anew several times. First it checks that all contenders compute
+the seconds. Where in memory a process happens to lie can make it faster or slower for all its life,
+so the contenders are launched anew several times. First it checks that tinyattn and PyTorch compute
 the same losses.
 
 "torch" is PyTorch as it comes, with attention written out; "SDPA" uses its fused attention; "kept"
@@ -72,7 +72,7 @@ def losses_agree(ours: list[str], theirs: list[str], torch: Path) -> float:
     return max(differences)
 
 
-def race(name: str, torch: Path, rounds: int, threads: int) -> dict[str, list[dict]]:
+def race(name: str, torch: Path, rounds: range, threads: int) -> dict[str, list[dict]]:
     """The steps that freshly launched contenders take in turn, for each of them."""
     options, turn = WORKLOADS[name]
     options = [*options, "--threads", str(threads)]
@@ -86,7 +86,7 @@ def race(name: str, torch: Path, rounds: int, threads: int) -> dict[str, list[di
     for contender in contenders.values():  # warm up
         contender.step()
         contender.step()
-    for number in range(rounds):
+    for number in rounds:
         keys = list(contenders)
         for key in keys[number % len(keys) :] + keys[: number % len(keys)]:
             time.sleep(0.1)  # let the last one's threads go to sleep
@@ -99,10 +99,11 @@ def race(name: str, torch: Path, rounds: int, threads: int) -> dict[str, list[di
 
 def compare(name: str, torch: Path, launches: int, rounds: int, threads: int) -> dict:
     results: dict[str, list[dict]] = {}
-    for _ in range(launches):
-        for key, steps in race(name, torch, rounds, threads).items():
+    for launch in range(launches):
+        numbers = range(launch * rounds, (launch + 1) * rounds)  # they say who begins
+        for key, steps in race(name, torch, numbers, threads).items():
             results.setdefault(key, []).extend(steps)
-    row = {"workload": name, "rounds": launches * rounds}
+    row = {"workload": name, "launches": launches, "rounds": launches * rounds}
     for key, steps in results.items():
         ratios = sorted(s["seconds"] / t["seconds"]
                         for s, t in zip(steps, results["torch"], strict=True))  # fmt: skip
@@ -144,7 +145,7 @@ def main() -> None:
 
 def print_row(row: dict) -> None:
     print(row["workload"])
-    for key in [key for key in row if key not in ("workload", "rounds")]:
+    for key in [key for key in row if key not in ("workload", "launches", "rounds")]:
         r = row[key]
         print(f"  {key:11s} {1000 * r['seconds']:7.0f} ms   ratio {r['ratio']:.2f} "
               f"[{r['low']:.2f} {r['high']:.2f}]   memory of the step {r['step_mb']:5.0f} MB, "

@@ -413,7 +413,10 @@ CASES: dict[str, list[Case]] = {
         case(attention, *(normal(2, 1, 3, 2) for _ in "qkv"), dropout=0.5, noise=Noise(5)),
         case(attention, normal(2, 3), normal(4, 3), normal(4, 2), np.zeros((2, 4), bool)),
         case(attention, normal(2, 0, 3), normal(2, 4, 3), normal(2, 4, 3)),
+        case(attention, normal(2, 0, 3), normal(2, 4, 3), normal(2, 4, 3), np.ones((1, 4), bool)),
         case(attention, *(normal(1, 2, 130, 2) for _ in "qkv"), np.tri(130, dtype=bool)),
+        case(attention, *(normal(1, 1, 70, 2) for _ in "qkv"), np.tri(70, dtype=bool),
+             dropout=0.5, noise=Noise(5)),
         case(attention, normal(2, 70, 2), normal(2, 140, 2), normal(2, 140, 2), window),
     ],
 }  # fmt: skip

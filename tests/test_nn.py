@@ -190,7 +190,7 @@ def test_a_layer_drops_when_given_noise_and_only_then() -> None:
     assert_array_equal(drop(x, Noise(1)).numpy(), ops.dropout(x, 0.5, Noise(1)).numpy())
     feed = in_float64(feed)
     assert_array_equal(feed(x, Noise(1)).numpy(), drop(feed(x), Noise(1)).numpy())
-    with pytest.raises(ValueError, match="rate must be at least 0 and below 1"):
+    with pytest.raises(ValueError, match="rate must be at least 0 and at most 255/256"):
         nn.Dropout(1.0)
 
 

@@ -264,7 +264,7 @@ MISTAKES: dict[str, tuple[type[Exception], Mistake]] = {
         ValueError, lambda x: ops.cross_entropy(x, [0])),
     r"cross_entropy: targets must lie in 0..2; got 0..3": (
         IndexError, lambda x: ops.cross_entropy(x, [0, 3])),
-    r"dropout: rate must be at least 0 and below 1": (
+    r"dropout: rate must be at least 0 and at most 255/256": (
         ValueError, lambda x: ops.dropout(x, rate=1.0, noise=Noise(0))),
     r"attention: q and k must be equally wide": (
         ValueError, lambda x: ops.attention(x, x[:, :2], x)),

@@ -15,7 +15,16 @@ import numpy as np
 
 from tinyattn.backend import Array, tiles
 
+LARGEST_RATE = 255 / 256
+"""Eight bits decide whether an element is dropped, and one of their values must keep it."""
+
 _MASK64 = (1 << 64) - 1
+
+
+def check_rate(rate: float, name: str) -> None:
+    """Raise a ValueError unless `rate`, which the caller calls `name`, is a rate of dropout."""
+    if not 0 <= rate <= LARGEST_RATE:
+        raise ValueError(f"{name} must be at least 0 and at most 255/256; got {rate}")
 
 
 def _mix(*numbers: int) -> int:
@@ -43,13 +52,12 @@ class Noise:
         self._site = 0
 
     def keep(self, xp: Any, shape: tuple[int, ...], rate: float) -> Array:
-        """A boolean array of `shape` that is False with probability `rate` (of at most 255/256).
+        """A boolean array of `shape` that is False with probability `rate`, from 0 to 255/256.
 
         An element's bits follow from its index alone, one axis after the other, and not from how
         long the axes are: a batch that is cut to a shorter text drops what it would drop uncut.
         """
-        if not 0 <= rate < 1:
-            raise ValueError(f"dropout: rate must be at least 0 and below 1; got {rate}")
+        check_rate(rate, "dropout: rate")
         key = _mix(self.seed, self.step, self._site)
         self._site += 1
         *leading, width = shape if len(shape) > 1 else (*shape, 1)
@@ -57,11 +65,11 @@ class Noise:
         for axis, size in enumerate(leading):
             first = self.first_row if axis == 0 else 0
             keys = _hash(keys, xp.arange(first, first + size, dtype=xp.uint32), key).ravel()
-        # Eight bits decide about an element. The rate in 256ths is rounded up in some rows and down
-        # in the others, such that it is right on average.
+        # The rate in 256ths is rounded up in some rows and down in others, so as to be right on
+        # average.
         whole, rest = divmod(rate * 256, 1)
         up = keys < xp.uint32(rest * 2**32)
-        least = xp.minimum(whole + up, 255).astype(xp.uint8)[:, None]
+        least = (xp.uint8(whole) + up.astype(xp.uint8))[:, None]
         words = xp.arange(-(-width // 4), dtype=xp.uint32)  # of four times eight bits
         kept = xp.empty((len(keys), width), dtype=bool)
         for rows in tiles(len(keys), max(1, len(words)), xp):

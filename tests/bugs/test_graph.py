@@ -592,7 +592,7 @@ def test_assigning_new_values_leaves_an_old_graph_as_it_was(device: str) -> None
 def step(optimizer: AdamW | Muon, loss: Tensor) -> None:
     """What a training loop does with one loss."""
     optimizer.flat.grads[...] = 0
-    add_gradients(optimizer.flat.collector(optimizer.flat.grads), gradients(loss))
+    add_gradients(optimizer.flat.collector(), gradients(loss))
     optimizer.step(0.1)
 
 

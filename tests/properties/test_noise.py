@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 
 from tinyattn import Tensor, ops
 from tinyattn.backend import asnumpy, get_device
-from tinyattn.noise import Noise
+from tinyattn.noise import LARGEST_RATE, Noise
 
 seeds = st.integers(0, 2**63)
 rates = st.floats(0.01, 0.99)
@@ -35,20 +35,22 @@ def test_a_rate_between_two_256ths_is_right_on_average(seed: int, rate: float) -
     assert not close(keep.mean(), 1 - round(rate * 256) / 256, keep.size)
 
 
-@given(seeds, st.integers(0, 10**6))
-def test_seeds_steps_sites_rows_and_neighbours_are_unrelated(seed: int, step: int) -> None:
-    """Two fair coins agree half of the time."""
+@given(seeds, st.integers(0, 10**6), st.sampled_from([0.1, 0.5]))
+def test_seeds_steps_sites_rows_and_neighbours_are_unrelated(
+    seed: int, step: int, rate: float
+) -> None:
+    """Two unrelated elements are both kept or both dropped by the product of the rates."""
     noise, shape = Noise(seed, step), (N // 100, 100)
-    mask = noise.keep(np, shape, 0.5)
+    mask = noise.keep(np, shape, rate)
     others = [
-        noise.keep(np, shape, 0.5),  # the next site
-        Noise(seed, step + 1).keep(np, shape, 0.5),
-        Noise(seed + 1, step).keep(np, shape, 0.5),
-        Noise(seed, step, first_row=N // 100).keep(np, shape, 0.5),
+        noise.keep(np, shape, rate),  # the next site
+        Noise(seed, step + 1).keep(np, shape, rate),
+        Noise(seed + 1, step).keep(np, shape, rate),
+        Noise(seed, step, first_row=N // 100).keep(np, shape, rate),
         *(np.roll(mask, 1, axis) for axis in (0, 1)),
     ]
     for other in others:
-        assert close((mask == other).mean(), 0.5)
+        assert close((mask == other).mean(), rate**2 + (1 - rate) ** 2)
 
 
 @given(shapes, seeds, rates)
@@ -94,3 +96,11 @@ def test_dropout_keeps_the_expectation_and_its_gradient_the_mask(seed: int, rate
 @pytest.mark.parametrize(("rate", "noise"), [(0.0, Noise(1)), (0.9, None)])
 def test_without_rate_or_noise_nothing_is_dropped(rate: float, noise: Noise | None) -> None:
     assert_array_equal(ops.dropout([1.0, 2.0], rate=rate, noise=noise).numpy(), [1, 2])
+
+
+def test_a_rate_that_eight_bits_cannot_have_is_refused() -> None:
+    keep = Noise(1).keep(np, (1000, 1000), LARGEST_RATE)
+    assert close(keep.mean(), 1 / 256, keep.size)
+    for rate in (LARGEST_RATE + 1e-9, 1.0, -0.1, float("nan")):
+        with pytest.raises(ValueError, match="rate must be at least 0 and at most 255/256; got"):
+            Noise(1).keep(np, (3,), rate)

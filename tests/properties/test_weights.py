@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from tinyattn import Tensor, ops
+from tinyattn import Tensor, backend, ops
 from tinyattn.attention import causal
+from tinyattn.noise import Noise
 
 attention = importlib.import_module("tinyattn.ops.attention")  # the file; ops.attention is the op
 Draw = tuple[np.ndarray, np.ndarray]
@@ -80,7 +81,12 @@ class Heads:
         """Value, and gradients of q, k and v."""
         arrays = [changes.get(name, getattr(self, name)) for name in "qkv"]
         leaves = [Tensor(a, requires_grad=True) for a in arrays]
-        y = ops.attention(*leaves, changes.get("allowed", self.allowed))
+        y = ops.attention(
+            *leaves,
+            changes.get("allowed", self.allowed),
+            dropout=changes.get("dropout", 0.0),
+            noise=Noise(1),
+        )
         y.backward(changes.get("u", self.u))
         return y.numpy(), [leaf.grad for leaf in leaves]
 
@@ -161,16 +167,32 @@ def test_the_future_has_no_influence(case: Heads, start: int) -> None:
         assert not gradient[..., start:, :].any()
 
 
-@given(heads, st.integers(1, 5), st.integers(-3, 4))
-def test_blocks_of_keys_change_nothing(case: Heads, size: int, offset: int) -> None:
+@given(heads, st.integers(1, 5), st.integers(-3, 4), st.sampled_from([0.0, 0.5]), st.data())
+def test_blocks_of_keys_change_nothing(
+    case: Heads, size: int, offset: int, dropout: float, data: st.DataObject
+) -> None:
     """Masks like stairs, also such that the first keys, or all, are seen by nobody."""
-    stairs = case.allowed & np.tri(*case.allowed.shape[-2:], offset, dtype=bool)
-    (y, gradients), (y_whole, whole) = (
-        mock.patch.object(attention, "KEYS_OF_A_BLOCK", keys)(case.run)(allowed=stairs)
-        for keys in (size, 5)
-    )
-    for blocked, plain in zip([y, *gradients], [y_whole, *whole], strict=True):
+    T, S = case.allowed.shape[-2:]
+    stairs = case.allowed & np.tri(T, S, offset, dtype=bool)
+    one = data.draw(st.sampled_from([None, *range(stairs.ndim)]))  # an axis that broadcasts
+    stairs = stairs if one is None else stairs.take([0], axis=one)
+    runs = []
+    for keys in (size, S):
+        with (
+            mock.patch.object(attention, "KEYS_OF_A_BLOCK", keys),
+            mock.patch.object(backend, "TILE", 8),
+        ):
+            y, gradients = case.run(allowed=stairs, dropout=dropout)
+            runs.append([y, *gradients])
+    for blocked, plain in zip(*runs, strict=True):
         assert_allclose(blocked, plain, **CLOSE)
+
+
+def test_causal_blocks_leave_the_future_out() -> None:
+    with mock.patch.object(attention, "KEYS_OF_A_BLOCK", 3):
+        spans = attention._spans(np.tri(8, dtype=bool))
+    assert spans == [(slice(0, 3), slice(0, 8)), (slice(3, 6), slice(3, 8)),
+                     (slice(6, 8), slice(6, 8))]  # fmt: skip
 
 
 @given(hnp.arrays(bool, hnp.array_shapes(min_dims=2, max_dims=2, max_side=9)), st.integers(1, 9))

@@ -1,5 +1,6 @@
 """One step: the same whoever shares the work, clipped as one gradient, and never half taken."""
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -74,6 +75,48 @@ def test_the_same_number_of_workers_finds_the_same_bits() -> None:
         np.testing.assert_array_equal(first, other)
 
 
+@pytest.mark.usefixtures("sharding")
+@pytest.mark.parametrize("slow", ["the first", "the others"])
+def test_who_is_late_does_not_change_a_bit(slow: str) -> None:
+    """Gradients are added in the order of the shards, not in that in which they come."""
+    model, batch = tiny(), ragged()
+    plain = language_model_loss(model)
+
+    def late(part: Batch, noise: Noise | None, divisor: float) -> Tensor:
+        assert noise is not None
+        if (noise.first_row == 0) == (slow == "the first"):
+            time.sleep(0.02)
+        return plain(part, noise, divisor)
+
+    recorders: list[Any] = [Recorder(list(model.named_parameters()))]
+    with Step(late, recorders, clip=1e9, workers=3) as take:
+        take(batch, 0, 0.1)
+        late_gradient = recorders[0].seen
+        take.loss = plain
+        take(batch, 0, 0.1)
+    np.testing.assert_array_equal(recorders[0].seen, late_gradient)
+
+
+def test_what_goes_wrong_in_a_worker_is_told_and_the_next_step_is_right() -> None:
+    model, batch = tiny(), ragged()
+    plain = language_model_loss(model)
+
+    def broken(part: Batch, noise: Noise | None, divisor: float) -> Tensor:
+        raise KeyError("lost")
+
+    recorders: list[Any] = [Recorder(list(model.named_parameters()))]
+    with Step(broken, recorders, clip=1e9, workers=2) as take:
+        with pytest.raises(KeyError, match="lost"):
+            take(batch, 0, 0.1)
+        take.loss = plain
+        take(batch, 0, 0.1)
+    alone = gradient(tiny(), batch, workers=2)
+    seen = recorders[0].flat.views(recorders[0].seen)
+    named = list(model.named_parameters())
+    expected = np.concatenate([seen[name].ravel() for name, _ in named[::2] + named[1::2]])
+    np.testing.assert_array_equal(alone, expected)
+
+
 def test_the_gradient_is_that_of_the_whole_batch() -> None:
     model, batch = tiny(), ragged()
     loss = language_model_loss(model)(batch, None, float(batch.trained))
@@ -112,7 +155,7 @@ def test_a_step_reports_loss_and_norm_from_before_it() -> None:
 
 
 @pytest.mark.parametrize("name", ["adamw", "muon"])
-@pytest.mark.parametrize("poison", ["loss", "gradient"])
+@pytest.mark.parametrize("poison", ["loss", "gradient", "endless gradient"])
 def test_a_step_into_nothing_is_not_taken(name: str, poison: str) -> None:
     """One bad shard of many is enough to stop, and parameters and moments stay as they were."""
     model, batch = tiny(), ragged()
@@ -123,7 +166,12 @@ def test_a_step_into_nothing_is_not_taken(name: str, poison: str) -> None:
         loss = good(part, noise, divisor)
         if part.inputs.shape[1] < batch.inputs.shape[1]:
             # The second is the loss itself, but the slope of a square root at 0 is infinite.
-            return loss * np.nan if poison == "loss" else loss + (0 * loss) ** 0.5
+            # The third has a gradient of infinity and nothing else wrong.
+            return {
+                "loss": lambda: loss * np.nan,
+                "gradient": lambda: loss + (0 * loss) ** 0.5,
+                "endless gradient": lambda: loss + (loss - loss.item()) * 3e38 * 3e38,
+            }[poison]()
         return loss
 
     def snapshot() -> list[np.ndarray]:

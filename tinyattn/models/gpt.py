@@ -23,7 +23,7 @@ from tinyattn.nn import (
     Linear,
     Module,
 )
-from tinyattn.noise import Noise
+from tinyattn.noise import Noise, check_rate
 from tinyattn.tensor import Tensor
 
 
@@ -50,8 +50,7 @@ class GPTConfig:
                 raise ValueError(
                     f"{field} must be a whole number above 0; got {getattr(self, field)}"
                 )
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout must be at least 0 and below 1; got {self.dropout}")
+        check_rate(self.dropout, "dropout")
         if self.width % self.heads:
             raise ValueError(f"heads must divide width {self.width}; got {self.heads}")
         choices = {"positions": ["learned", "rotary"], "gelu": ["exact", "tanh"],

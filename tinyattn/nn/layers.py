@@ -11,7 +11,7 @@ from tinyattn import ops
 from tinyattn.backend import Array
 from tinyattn.nn.init import A5, Initialiser
 from tinyattn.nn.module import Module, Parameter
-from tinyattn.noise import Noise
+from tinyattn.noise import Noise, check_rate
 from tinyattn.tensor import Tensor
 
 
@@ -62,8 +62,7 @@ class Dropout(Module):
     """Zeros a share `rate` of x while training, that is, when given noise. Shapes: as x."""
 
     def __init__(self, rate: float) -> None:
-        if not 0 <= rate < 1:
-            raise ValueError(f"Dropout: rate must be at least 0 and below 1; got {rate}")
+        check_rate(rate, "Dropout: rate")
         self.rate = rate
 
     def __call__(self, x: Tensor, noise: Noise | None = None) -> Tensor:

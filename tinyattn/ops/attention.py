@@ -2,8 +2,9 @@
 
 Built of matmul, softmax and matmul it needs two arrays of T × S numbers at once, and passes over
 them again and again. Written as one operation it needs one, never divides it, works on it piece by
-piece in the cache, and leaves out what lies in the future (derivations/05_attention.md). The
-chapter on attention (`tinyattn/attention/`) builds on it. Next: checking all these gradients.
+piece in the cache, and leaves out most of the future (derivations/05_attention.md); a GPU prefers
+it whole. The chapter on attention (`tinyattn/attention/`) builds on it. Next: checking all these
+gradients.
 """
 
 from __future__ import annotations
@@ -14,9 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tinyattn.backend import Array, tiles
-from tinyattn.noise import Noise
+from tinyattn.noise import Noise, check_rate
 from tinyattn.op import Mask, op
 from tinyattn.ops.softmax import log_mask
+
+KEYS_OF_A_BLOCK = 64
+"""Fewer leave out more of the future, but make slower products: at T = 128, with 32 attention takes
+longer than with 64, and with 128, which leaves out nothing, longer still."""
 
 
 @op
@@ -39,8 +44,8 @@ def attention(
     Shapes:   q (..., T, D), k (..., S, D), v (..., S, E) -> y (..., T, E); allowed broadcasts to
               (..., T, S), True = may attend
     Units:    scale·q kᵀ nats
-    Raises:   ValueError if sizes do not fit, or dropout is not at least 0 and below 1; TypeError
-              if allowed is not boolean
+    Raises:   ValueError if sizes do not fit, or dropout is not a rate (noise.py); TypeError if
+              allowed is not boolean
     Source:   Vaswani and others 2017, equation 1
 
     Args:
@@ -49,16 +54,21 @@ def attention(
         noise: where the bits `keep` come from; None means that nothing is dropped.
     """
     _check_shapes(q, k, v)
-    if not 0 <= dropout < 1:
-        raise ValueError(f"attention: dropout must be at least 0 and below 1; got {dropout}")
+    check_rate(dropout, "attention: dropout")
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     lead = np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
     T, S = q.shape[-2], k.shape[-2]
     if allowed is not None and np.broadcast_shapes(allowed.shape, (*lead, T, S)) != (*lead, T, S):
         raise ValueError(f"attention: allowed must fit {(*lead, T, S)}; got {allowed.shape}")
     keep = noise.keep(xp, (*lead, S, T), dropout) if noise is not None and dropout else None
-    kept = 1 / (1 - dropout) if keep is not None else 1.0
-    spans, biases = _spans_and_biases(xp, allowed, T, S, q.dtype)
+    upscale = 1 / (1 - dropout) if keep is not None else 1.0
+    bias, spans = None, [(slice(0, S), slice(0, T))]
+    if allowed is not None:
+        mask = xp.atleast_2d(log_mask(xp, allowed, q.dtype))
+        bias = xp.ascontiguousarray(_turn(mask))
+        bias = xp.broadcast_to(bias, (*bias.shape[:-2], S, T))  # no copy
+        # A GPU would have to wait for the answer, and likes one large product better than many.
+        spans = _spans(np.broadcast_to(allowed, (*allowed.shape[:-2], T, S))) if xp is np else spans
     blocks = [
         _Block(keys, queries, xp.empty((*lead, keys.stop - keys.start, T - queries.start), q.dtype))
         for keys, queries in spans
@@ -68,12 +78,28 @@ def attention(
     y = _empty_like(xp, q, (*lead, T, v.shape[-1]))
     # A few sequences at a time, so that their blocks stay in the cache.
     batched = q.ndim > 2 and q.shape[:-2] == k.shape[:-2] == v.shape[:-2]
-    width = max((math.prod(block.e.shape[1:]) for block in blocks), default=0)
+    width = max(math.prod(block.e.shape[1:]) for block in blocks)
     parts = list(tiles(lead[0], width, xp)) if batched else [...]
 
+    def weigh(rows: Any) -> None:
+        q_turned = _scaled_transpose(xp, q[rows], scale)
+        largest = xp.full_like(total[rows], -math.inf)
+        for keys, queries, e in blocks:
+            x, m = e[rows], largest[..., queries]
+            xp.matmul(k[rows][..., keys, :], q_turned[..., queries], out=x)
+            if bias is not None:
+                x += _rows_of(bias, rows, x.ndim)[..., keys, queries]
+            xp.maximum(m, x.max(axis=-2, keepdims=True), out=m)
+        if bias is not None:
+            largest[largest == -math.inf] = 0  # exp(-∞ - 0) is 0, but -∞ - -∞ is NaN
+        for _, queries, e in blocks:
+            x = e[rows]
+            x -= largest[..., queries]
+            xp.exp(x, out=x)
+
     def thinned(block: _Block, rows: Any) -> Array:
-        e = block.e[rows]
-        return e if keep is None else e * keep[rows][..., block.keys, block.queries]
+        x = block.e[rows]
+        return x if keep is None else x * keep[rows][..., block.keys, block.queries]
 
     def add_product(a: Array, b: Array, out: Array, block: _Block) -> None:
         if block is blocks[0]:  # it has all queries: nothing to add to yet
@@ -82,40 +108,31 @@ def attention(
             out += xp.matmul(a, b)
 
     for rows in parts:
-        scaled = _turned(xp, q[rows], scale)
-        largest = xp.full_like(total[rows], -math.inf)
-        for block, bias in zip(blocks, biases, strict=True):
-            e, m = block.e[rows], largest[..., block.queries]
-            xp.matmul(k[rows][..., block.keys, :], scaled[..., block.queries], out=e)
-            if bias is not None:
-                e += _rows_of(bias, rows, e.ndim)
-            xp.maximum(m, e.max(axis=-2, keepdims=True), out=m)
-        largest[largest == -math.inf] = 0  # nothing allowed: exp(-∞ - 0) is 0, but -∞ - -∞ is NaN
+        weigh(rows)
         for block in blocks:
-            keys, queries, e = block.keys, block.queries, block.e[rows]
-            e -= largest[..., queries]
-            xp.exp(e, out=e)
-            add_product(ones[:, keys], e, total[rows][..., queries], block)  # faster than sum
-            used = thinned(block, rows)
-            add_product(_turn(used), v[rows][..., keys, :], y[rows][..., queries, :], block)
+            keys, queries, e = block
+            add_product(ones[:, keys], e[rows], total[rows][..., queries], block)  # a faster sum
+            values, answers = v[rows][..., keys, :], y[rows][..., queries, :]
+            add_product(_turn(thinned(block, rows)), values, answers, block)
         xp.maximum(total[rows], 1, out=total[rows])  # exp(m - m) is in it, or nothing at all
-        out = y[rows]
-        out *= kept / _turn(total[rows])
+        part = y[rows]
+        part *= upscale / _turn(total[rows])
 
     def vjp(g: Array) -> tuple[Array, Array, Array, None]:
         dq, dk, dv = (_empty_like(xp, a, (*lead, *a.shape[-2:])) for a in (q, k, v))
         for rows in parts:
             h = xp.array(g[rows], order="C")
-            h *= kept / _turn(total[rows])  # divides P here, where it is T × E, not S × T
-            scaled = _turned(xp, h, scale)
-            inner = xp.matmul(h * y[rows], xp.full(v.shape[-1], scale / kept, dtype=h.dtype))
+            h *= upscale / _turn(total[rows])  # divides P here, where it is T × E, not S × T
+            h_turned = _scaled_transpose(xp, h, scale)
+            # Σ_s P·dP = Σ_j g·y; a product with a constant vector is a fast sum.
+            inner = xp.matmul(h * y[rows], xp.full(v.shape[-1], scale / upscale, dtype=h.dtype))
             for block in blocks:
-                keys, queries = block.keys, block.queries
+                keys, queries, e = block
                 used = thinned(block, rows)
                 xp.matmul(used, h[..., queries, :], out=dv[rows][..., keys, :])
-                ds = xp.matmul(v[rows][..., keys, :], scaled[..., queries])
+                ds = xp.matmul(v[rows][..., keys, :], h_turned[..., queries])
                 ds *= used
-                ds -= block.e[rows] * inner[..., None, queries]  # P·Σ_s P·dP
+                ds -= e[rows] * inner[..., None, queries]
                 add_product(_turn(ds), k[rows][..., keys, :], dq[rows][..., queries, :], block)
                 xp.matmul(ds, q[rows][..., queries, :], out=dk[rows][..., keys, :])
         return dq, dk, dv, None
@@ -123,44 +140,31 @@ def attention(
     return y, vjp
 
 
-KEYS_OF_A_BLOCK = 64
-"""Few, so that causal attention computes little in vain; not so few that products get slow."""
-
-
 class _Block(NamedTuple):
-    """Some keys, the queries from the first that may attend to one of them, and what they make."""
+    """Some keys, the queries from the first that may attend to one of them, and what they make.
+
+    Keys stand down, queries across: the maxima over keys then run down columns, which is several
+    times faster than along rows.
+    """
 
     keys: slice
     queries: slice
-    e: Array  # exp(scores - largest), Pᵀ before the division: keys down, queries across
+    e: Array  # exp(scores - largest): Pᵀ before the division
 
 
-def _spans_and_biases(
-    xp: Any, allowed: Array | None, T: int, S: int, dtype: Any
-) -> tuple[list[tuple[slice, slice]], list[Array | None]]:
-    """The keys and queries of each block, and its part of the mask: 0 where allowed, else -∞."""
-    whole = [(slice(0, S), slice(0, T))]
-    if allowed is None:
-        return whole, [None]
-    allowed = xp.broadcast_to(allowed, (*allowed.shape[:-2], T, S))
-    bias = log_mask(xp, _turn(allowed), dtype)
-    # A GPU would have to wait for the answer, and likes one large product better than many.
-    spans = _spans(allowed.reshape(-1, T, S).any(axis=0)) if xp is np and S else whole
-    return spans, [xp.ascontiguousarray(bias[..., keys, queries]) for keys, queries in spans]
-
-
-def _spans(seen: np.ndarray) -> list[tuple[slice, slice]]:
+def _spans(allowed: np.ndarray) -> list[tuple[slice, slice]]:
     """Keys in blocks, each with the queries from the first that sees one of them, if any does.
 
     In causal attention nearly half of all pairs are left out so: they lie in the future. The first
     block has all queries.
     """
+    seen: Array = allowed.any(axis=tuple(range(allowed.ndim - 2)))
     T, S = seen.shape
-    spans: list[tuple[slice, slice]] = []
-    for start in range(0, S, KEYS_OF_A_BLOCK):
+    spans = [(slice(0, min(KEYS_OF_A_BLOCK, S)), slice(0, T))]
+    for start in range(KEYS_OF_A_BLOCK, S, KEYS_OF_A_BLOCK):
         keys = slice(start, min(start + KEYS_OF_A_BLOCK, S))
-        first = int(np.append(seen[:, keys].any(axis=1), True).argmax()) if spans else 0
-        if spans and spans[-1][1].start == first:  # nothing to gain from two
+        first = int(np.append(seen[:, keys].any(axis=1), True).argmax())
+        if spans[-1][1].start == first:  # nothing to gain from two
             keys = slice(spans.pop()[0].start, keys.stop)
         spans.append((keys, slice(first, T)))
     return spans
@@ -171,8 +175,8 @@ def _turn(a: Array) -> Array:
     return a.swapaxes(-1, -2)
 
 
-def _turned(xp: Any, a: Array, scale: float) -> Array:
-    """Each matrix transposed and scaled, moved in memory too: small products like it so."""
+def _scaled_transpose(xp: Any, a: Array, scale: float) -> Array:
+    """Each matrix transposed and scaled, in memory too, which makes small products faster."""
     turned = xp.array(_turn(a), order="C")
     turned *= scale
     return turned

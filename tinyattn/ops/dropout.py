@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from tinyattn.backend import Array
-from tinyattn.noise import Noise
+from tinyattn.noise import Noise, check_rate
 from tinyattn.op import op
 
 
@@ -20,11 +20,10 @@ def dropout(xp: Any, x: Array, *, rate: float, noise: Noise | None) -> Any:
     Forward:  y = x·k/(1 - rate), k = 0 with probability `rate`, else 1; y = x if noise is None
     Backward: dx = g·k/(1 - rate)
     Shapes:   y as x
-    Raises:   ValueError unless 0 ≤ rate < 1
+    Raises:   ValueError unless 0 ≤ rate ≤ 255/256
     Source:   Srivastava and others 2014, section 10 ("inverted" dropout)
     """
-    if not 0 <= rate < 1:
-        raise ValueError(f"dropout: rate must be at least 0 and below 1; got {rate}")
+    check_rate(rate, "dropout: rate")
     if noise is None or rate == 0:
         return x, (lambda g: g,)
     keep = noise.keep(xp, x.shape, rate)

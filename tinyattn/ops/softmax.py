@@ -30,7 +30,9 @@ def softmax(xp: Any, x: Array, allowed: Mask = None, *, axis: int = -1) -> Any:
     if allowed is not None:
         y += log_mask(xp, allowed, x.dtype)
     m = y.max(axis=axis, keepdims=True)
-    y -= xp.where(m == -math.inf, 0, m)  # nothing allowed: exp(-∞ - 0) is 0, but -∞ - -∞ is NaN
+    if allowed is not None:
+        m = xp.where(m == -math.inf, 0, m)  # nothing allowed: exp(-∞ - 0) is 0, but -∞ - -∞ is NaN
+    y -= m
     xp.exp(y, out=y)
     y /= xp.maximum(y.sum(axis=axis, keepdims=True), 1)  # exp(m - m) is in it, or nothing at all
     return y, (lambda g: y * (g - (g * y).sum(axis=axis, keepdims=True)), None)

@@ -43,10 +43,10 @@ class FlatParameters:
             start += parameter.size
         return pieces
 
-    def collector(self, flat: Array) -> dict[int, Array]:
-        """The same pieces by the identity of their parameter, for adding gradients up."""
-        by_name = self.views(flat)
-        return {id(parameter): by_name[name] for name, parameter in self.named.items()}
+    def collector(self) -> dict[int, Array]:
+        """The pieces of `grads` by the identity of their parameter, for adding gradients up."""
+        pieces = self.views(self.grads)
+        return {id(parameter): pieces[name] for name, parameter in self.named.items()}
 
     def collect(self) -> None:
         """Move the gradients that `backward` left in the parameters into `grads`."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -73,7 +74,7 @@ class Step:
         self.workers = workers or available_cores()
         self.executor = ThreadPoolExecutor(self.workers)
         self._collector = {
-            key: piece for o in optimizers for key, piece in o.flat.collector(o.flat.grads).items()
+            key: piece for o in optimizers for key, piece in o.flat.collector().items()
         }
 
     def __enter__(self) -> Step:
@@ -83,7 +84,7 @@ class Step:
 
     def __exit__(self, *error: object) -> None:
         self._threads.__exit__(None, None, None)
-        self.executor.shutdown()
+        self.executor.shutdown(cancel_futures=True)
 
     def __call__(self, batch: Batch, step: int, learning_rate: float) -> StepResult:
         """Compute the loss of `batch` and its gradients, and move the parameters.
@@ -92,7 +93,7 @@ class Step:
             are then as they were before.
         """
         parts = max(self.workers, math.ceil(batch.inputs.size / SHARD_TOKENS))
-        shards = batch.split(-(-parts // self.workers) * self.workers)
+        shards = batch.split(-(-parts // self.workers) * self.workers)  # so all end together
         first_rows = [0]
         for shard in shards:
             first_rows.append(first_rows[-1] + len(shard.inputs))
@@ -103,14 +104,19 @@ class Step:
                 loss = self.loss(shards[i], Noise(self.seed, step, first_rows[i]), divisor)
                 return loss, gradients(loss)
 
-        shares = self.executor.map(work, range(len(shards)))
+        begun = 2 * self.workers  # shards at a time: more would only pile gradients up
+        futures = deque(self.executor.submit(work, i) for i in range(min(begun, len(shards))))
         for optimizer in self.optimizers:
             optimizer.flat.grads[...] = 0
         losses = []
-        with np.errstate(all="ignore"):
-            for loss, gradient in shares:
-                losses.append(loss)
+        for i in range(len(shards)):
+            loss, gradient = futures.popleft().result()
+            if i + begun < len(shards):
+                futures.append(self.executor.submit(work, i + begun))
+            losses.append(loss)
+            with np.errstate(all="ignore"):
                 add_gradients(self._collector, gradient)
+            del gradient
         norm = self._clip()
         total = math.fsum(loss.item() for loss in losses)
         if not (math.isfinite(total) and math.isfinite(norm)):
@@ -133,7 +139,7 @@ class Step:
 
             squares += self.executor.map(square, tiles(len(grads), 1, optimizer.flat.xp))
         norm = math.sqrt(math.fsum(float(asnumpy(square)) for square in squares))
-        if norm > self.clip:
+        if self.clip < norm < math.inf:
             for optimizer in self.optimizers:
                 optimizer.flat.grads *= self.clip / (norm + 1e-6)
         return norm
