@@ -82,6 +82,7 @@ def attention(
     parts = list(tiles(lead[0], width, xp)) if batched else [...]
 
     def weigh(rows: Any) -> None:
+        """Fill the blocks with exp(scores - largest)."""
         q_turned = _scaled_transpose(xp, q[rows], scale)
         largest = xp.full_like(total[rows], -math.inf)
         for keys, queries, e in blocks:
@@ -98,11 +99,13 @@ def attention(
             xp.exp(x, out=x)
 
     def thinned(block: _Block, rows: Any) -> Array:
+        """What dropout leaves of a block."""
         x = block.e[rows]
         return x if keep is None else x * keep[rows][..., block.keys, block.queries]
 
     def add_product(a: Array, b: Array, out: Array, block: _Block) -> None:
-        if block is blocks[0]:  # it has all queries: nothing to add to yet
+        """Add a b to what earlier blocks gave; the first has all queries, and nothing before it."""
+        if block is blocks[0]:
             xp.matmul(a, b, out=out)
         else:
             out += xp.matmul(a, b)
