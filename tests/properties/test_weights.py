@@ -190,7 +190,7 @@ def test_blocks_of_keys_change_nothing(
 
 def test_causal_blocks_leave_the_future_out() -> None:
     with mock.patch.object(attention, "KEYS_OF_A_BLOCK", 3):
-        spans = attention._spans(np.tri(8, dtype=bool))
+        spans = attention._spans(np.tri(8, dtype=bool), 8, 8)
     assert spans == [(slice(0, 3), slice(0, 8)), (slice(3, 6), slice(3, 8)),
                      (slice(6, 8), slice(6, 8))]  # fmt: skip
 
@@ -198,7 +198,7 @@ def test_causal_blocks_leave_the_future_out() -> None:
 @given(hnp.arrays(bool, hnp.array_shapes(min_dims=2, max_dims=2, max_side=9)), st.integers(1, 9))
 def test_every_pair_that_is_seen_is_in_one_block(seen: np.ndarray, size: int) -> None:
     with mock.patch.object(attention, "KEYS_OF_A_BLOCK", size):
-        spans = attention._spans(seen)
+        spans = attention._spans(seen, *seen.shape)
     times = np.zeros(seen.shape, int)
     for keys, queries in spans:
         times[queries, keys] += 1

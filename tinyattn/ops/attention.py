@@ -68,7 +68,7 @@ def attention(
         bias = xp.ascontiguousarray(_turn(mask))
         bias = xp.broadcast_to(bias, (*bias.shape[:-2], S, T))  # no copy
         # A GPU would have to wait for the answer, and likes one large product better than many.
-        spans = _spans(np.broadcast_to(allowed, (*allowed.shape[:-2], T, S))) if xp is np else spans
+        spans = _spans(np.atleast_2d(allowed), T, S) if xp is np else spans
     blocks = [
         _Block(keys, queries, xp.empty((*lead, keys.stop - keys.start, T - queries.start), q.dtype))
         for keys, queries in spans
@@ -155,14 +155,13 @@ class _Block(NamedTuple):
     e: Array  # exp(scores - largest): Pᵀ before the division
 
 
-def _spans(allowed: np.ndarray) -> list[tuple[slice, slice]]:
+def _spans(allowed: np.ndarray, T: int, S: int) -> list[tuple[slice, slice]]:
     """Keys in blocks, each with the queries from the first that sees one of them, if any does.
 
     In causal attention nearly half of all pairs are left out so: they lie in the future. The first
     block has all queries.
     """
-    seen: Array = allowed.any(axis=tuple(range(allowed.ndim - 2)))
-    T, S = seen.shape
+    seen = np.broadcast_to(allowed.any(axis=tuple(range(allowed.ndim - 2))), (T, S))
     spans = [(slice(0, min(KEYS_OF_A_BLOCK, S)), slice(0, T))]
     for start in range(KEYS_OF_A_BLOCK, S, KEYS_OF_A_BLOCK):
         keys = slice(start, min(start + KEYS_OF_A_BLOCK, S))
