@@ -126,6 +126,8 @@ def main() -> None:
     parser.add_argument("--only", default="", help="workloads whose name contains this")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
+    if options.launches * options.rounds < 2:
+        parser.error("quartiles need at least two rounds")
     torch = torch_python(options.venv)
     rows = []
     for size in ("a5", "tiny"):
