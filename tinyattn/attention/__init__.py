@@ -1,12 +1,22 @@
 """Chapter 5: attention. One mechanism a file, all with one contract (block.py)."""
 
-from tinyattn.attention.masks import causal, padding
+from tinyattn.attention.masks import both, causal, padding
 from tinyattn.attention.core import attend, merge_heads, split_heads
-from tinyattn.attention.block import AttentionBlock, KeyValueCache
+from tinyattn.attention.block import ABILITIES, AttentionBlock, KeyValueCache
 from tinyattn.attention.multihead import MultiHead
-from tinyattn.attention.registry import ATTENTION
+from tinyattn.attention.bilinear import Bilinear, factor, merge
+from tinyattn.attention.synthesizer import RandomSynthesizer, Synthesizer
+from tinyattn.attention.segments import in_segments, joined, look_back, looked_back
+from tinyattn.attention.bigbird import BigBird, hops, pattern
+from tinyattn.attention.linformer import Linformer, LinformerCausal
+from tinyattn.attention.latent import Latent
+from tinyattn.attention.penalties import Penalty, focus, near
+from tinyattn.attention.registry import ATTENTION, options_of, parse
 
 __all__ = [
-    "ATTENTION", "AttentionBlock", "KeyValueCache", "MultiHead", "attend", "causal",
-    "merge_heads", "padding", "split_heads",
+    "ABILITIES", "ATTENTION", "AttentionBlock", "BigBird", "Bilinear", "KeyValueCache", "Latent",
+    "Linformer", "LinformerCausal", "MultiHead", "Penalty", "RandomSynthesizer", "Synthesizer",
+    "attend", "both", "causal", "factor", "focus", "hops", "in_segments", "joined", "look_back",
+    "looked_back", "merge", "merge_heads", "near", "options_of", "padding", "parse", "pattern",
+    "split_heads",
 ]  # fmt: skip

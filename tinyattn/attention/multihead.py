@@ -1,7 +1,8 @@
 """Chapter 5, continued: multi-head attention.
 
 One head can look for one thing. Several heads, each in its own slice of the width, look for
-several things at once, and a last linear map puts their answers together. Next: the registry.
+several things at once, and a last linear map puts their answers together. Blocks that differ from
+this one only in who looks at whom replace its method `look`. Next: one matrix for two.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ import numpy as np
 from tinyattn import ops
 from tinyattn.attention.block import AttentionBlock, KeyValueCache
 from tinyattn.attention.core import merge_heads, split_heads
+from tinyattn.attention.masks import both
 from tinyattn.backend import Array
-from tinyattn.graph import recording
-from tinyattn.nn import Dropout, Linear, Rotary
+from tinyattn.nn import Linear
 from tinyattn.noise import Noise
 from tinyattn.tensor import Tensor
 
@@ -30,26 +31,25 @@ class MultiHead(AttentionBlock):
     Source:  Vaswani and others 2017, section 3.2; every map with a bias, as in A5
     """
 
-    causal = cross = any_length = cached = True
+    multiply_adds = "4·T·C² + 2·T²·C"
+    weight_numbers = "H·T²"
 
     def __init__(
         self,
         width: int,
         heads: int,
         *,
+        longest: int,
         rng: np.random.Generator,
         dropout: float = 0.0,
         rotary: bool = False,
     ) -> None:
-        if heads < 1 or width % heads:
-            raise ValueError(f"MultiHead: heads must divide the width; got {heads} and {width}")
-        self.heads, self.scale = heads, 1 / math.sqrt(width // heads)
+        super().__init__(width, heads, longest=longest, rng=rng, dropout=dropout, rotary=rotary)
+        self.scale = 1 / math.sqrt(width // heads)
         self.query = Linear(width, width, rng=rng)
         self.key = Linear(width, width, rng=rng)
         self.value = Linear(width, width, rng=rng)
         self.out = Linear(width, width, rng=rng)
-        self.dropout = Dropout(dropout)
-        self.rotary = Rotary(width // heads) if rotary else None
 
     def __call__(
         self,
@@ -57,47 +57,56 @@ class MultiHead(AttentionBlock):
         *,
         context: Tensor | None = None,
         allowed: Array | None = None,
+        causal: bool = False,
         noise: Noise | None = None,
         cache: KeyValueCache | None = None,
     ) -> Tensor:
-        q_BHTD, k_BHSD = self._queries_and_keys(x, context, cache)
+        self.check(x, context, allowed, causal, cache)
+        q_BHTD, k_BHSD = self.queries_and_keys(x, context, cache.length if cache else 0)
         v_BHSD = split_heads(self.value(x if context is None else context), self.heads)
         if cache is not None:
-            keys, values = cache.append(k_BHSD.data, v_BHSD.data)
-            k_BHSD, v_BHSD = Tensor(keys), Tensor(values)
-        y_BHTD = ops.attention(
-            q_BHTD, k_BHSD, v_BHSD, allowed,
-            scale=self.scale, dropout=self.dropout.rate, noise=noise,
-        )  # fmt: skip
+            k_BHSD, v_BHSD = map(Tensor, cache.append(k_BHSD.data, v_BHSD.data))
+        y_BHTD = self.look(q_BHTD, k_BHSD, v_BHSD, allowed, causal, noise)
         return self.dropout(self.out(merge_heads(y_BHTD)), noise)
 
-    def weights(
-        self, x: Tensor, *, context: Tensor | None = None, allowed: Array | None = None
-    ) -> Tensor:
-        """The weights of every head, (B, H, T, S), as `AttentionBlock.weights` says."""
-        q_BHTD, k_BHSD = self._queries_and_keys(x, context, None)
-        scores_BHTS = q_BHTD @ k_BHSD.swapaxes(-1, -2) * self.scale
-        return ops.softmax(scores_BHTS, allowed)
-
-    def _queries_and_keys(
-        self, x: Tensor, context: Tensor | None, cache: KeyValueCache | None
+    def queries_and_keys(
+        self, x: Tensor, context: Tensor | None, start: int
     ) -> tuple[Tensor, Tensor]:
-        """Queries (B, H, T, D) and keys (B, H, S, D), turned by their positions if rotary."""
-        for name, tensor in (("x", x), ("context", context)):
-            width = self.query.weight.shape[0]
-            if tensor is not None and (tensor.ndim != 3 or tensor.shape[-1] != width):
-                raise ValueError(f"MultiHead: {name} must be (B, T, {width}); got {tensor.shape}")
-        if context is not None and context.shape[0] != x.shape[0]:
-            raise ValueError(
-                f"MultiHead: context must have x's {x.shape[0]} rows; got {context.shape[0]}"
-            )
-        if context is not None and cache is not None:
-            raise ValueError("MultiHead: a cache continues x itself; it cannot hold a context")
-        if cache is not None and recording():
-            raise RuntimeError("MultiHead: a cache keeps no gradients; use it inside no_grad()")
+        """Queries (B, H, T, D) and keys (B, H, S, D), turned by their positions if rotary.
+
+        Args: start: the position of x's first symbol.
+        """
         q_BHTD = split_heads(self.query(x), self.heads)
         k_BHSD = split_heads(self.key(x if context is None else context), self.heads)
         if self.rotary is not None:
-            start = cache.length if cache is not None else 0
             q_BHTD, k_BHSD = self.rotary(q_BHTD, start), self.rotary(k_BHSD, start)
         return q_BHTD, k_BHSD
+
+    def look(
+        self,
+        q_BHTD: Tensor,
+        k_BHSD: Tensor,
+        v_BHSE: Tensor,
+        allowed: Array | None,
+        causal: bool,
+        noise: Noise | None,
+    ) -> Tensor:
+        """What each query reads from the values: (B, H, T, E)."""
+        return ops.attention(
+            q_BHTD, k_BHSD, v_BHSE, both(allowed, causal, q_BHTD, k_BHSD),
+            scale=self.scale, dropout=self.dropout.rate, noise=noise,
+        )  # fmt: skip
+
+    def weights(
+        self,
+        x: Tensor,
+        *,
+        context: Tensor | None = None,
+        allowed: Array | None = None,
+        causal: bool = False,
+    ) -> Tensor:
+        """The weights of every head, (B, H, T, S), as `AttentionBlock.weights` says."""
+        self.check(x, context, allowed, causal)
+        q_BHTD, k_BHSD = self.queries_and_keys(x, context, 0)
+        scores_BHTS = q_BHTD @ k_BHSD.swapaxes(-1, -2) * self.scale
+        return ops.softmax(scores_BHTS, both(allowed, causal, q_BHTD, k_BHSD))

@@ -94,7 +94,7 @@ def generate(
     if ids.ndim != 2 or ids.shape[1] == 0:
         raise ValueError(f"generate: ids must be (B, T) with T at least 1; got {ids.shape}")
     context = model.config.context
-    use_cache = use_cache and all(block.attention.cached for block in model.blocks)
+    use_cache = use_cache and model.cached
     cache, unseen = model.new_cache(), ids
     for _ in range(count):
         with no_grad():

@@ -1,8 +1,8 @@
-"""Chapter 6: a GPT is a stack of attention blocks that predicts the next symbol.
+"""Chapter 6, continued: a GPT is a stack of layers that predicts the next symbol.
 
-Chapter 5 gave us blocks that let positions look at one another. A GPT gives each symbol a vector,
-lets the vectors pass through a few rounds of "look at the past" and "think for yourself", and
-reads off the last vectors how likely each symbol is to come next. Next: writing with it.
+It gives each symbol a vector, lets the vectors pass through a few rounds of "look at the past" and
+"think for yourself", and reads off the last vectors how likely each symbol is to come next. Next:
+writing with it.
 """
 
 from __future__ import annotations
@@ -12,19 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from tinyattn.attention import ATTENTION, AttentionBlock, KeyValueCache, causal
+from tinyattn.attention import ATTENTION, KeyValueCache, parse
 from tinyattn.backend import Array, asarray
-from tinyattn.nn import (
-    Dropout,
-    Embedding,
-    FeedForward,
-    LayerNorm,
-    LearnedPositions,
-    Linear,
-    Module,
-)
+from tinyattn.models.layer import Layer
+from tinyattn.models.perceiver import Perceiver
+from tinyattn.nn import Dropout, Embedding, LayerNorm, LearnedPositions, Linear, Module
 from tinyattn.noise import Noise, check_rate
 from tinyattn.tensor import Tensor
+
+MECHANISMS: dict[str, Any] = {**ATTENTION, "perceiver": Perceiver}
+"""What `attention` may name: a block for every layer, or a way to put layers together."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +38,7 @@ class GPTConfig:
     width: int = 256  # C, numbers per position
     dropout: float = 0.1
     positions: str = "learned"  # or "rotary"
-    attention: str = "multihead"  # a name in tinyattn.attention.ATTENTION
+    attention: str = "multihead"  # a name in MECHANISMS, and options: "bigbird,block=16"
     gelu: str = "exact"  # or "tanh", the faster approximation
 
     def __post_init__(self) -> None:
@@ -53,49 +50,46 @@ class GPTConfig:
         check_rate(self.dropout, "dropout")
         if self.width % self.heads:
             raise ValueError(f"heads must divide width {self.width}; got {self.heads}")
-        choices = {"positions": ["learned", "rotary"], "gelu": ["exact", "tanh"],
-                   "attention": sorted(ATTENTION)}  # fmt: skip
+        choices = {"positions": ["learned", "rotary"], "gelu": ["exact", "tanh"]}
         for field, names in choices.items():
             if getattr(self, field) not in names:
                 raise ValueError(f"{field} must be one of {names}; got {getattr(self, field)!r}")
-        if not ATTENTION[self.attention].causal:
-            raise ValueError(f"a GPT needs causal attention, which {self.attention!r} is not")
+        name, _ = parse(self.attention, MECHANISMS)
+        cannot = MECHANISMS[name].cannot
+        if "causal" in cannot:
+            raise ValueError(f"a GPT needs causal attention, not {name!r}: {cannot['causal']}")
+        if self.positions == "rotary" and "rotary" in cannot:
+            raise ValueError(
+                f"{name!r} cannot have rotary positions: {cannot['rotary']}; use learned ones"
+            )
         if self.positions == "rotary" and self.width // self.heads % 2:
             raise ValueError(
                 f"rotary positions need an even width per head; got {self.width // self.heads}"
             )
+        if name == "perceiver" and self.layers < 2:
+            raise ValueError(f"'perceiver' needs at least 2 layers, down and up; got {self.layers}")
 
-
-class Block(Module):
-    """One round: look around, then think, each added to what was there before.
-
-    Forward: x ← x + attention(norm_1 x); x ← x + feedforward(norm_2 x)
-    Shapes:  x (B, T, C) -> (B, T, C)
-    Source:  Radford and others 2019, section 2.3 (the norm before each part, not after)
-    """
-
-    def __init__(self, config: GPTConfig, rng: np.random.Generator) -> None:
-        C = config.width
-        self.norm_1 = LayerNorm(C)
-        self.attention: AttentionBlock = ATTENTION[config.attention](
-            C, config.heads, rng=rng, dropout=config.dropout, rotary=config.positions == "rotary"
-        )
-        self.norm_2 = LayerNorm(C)
-        self.feedforward = FeedForward(
-            C, 4 * C, rng=rng, exact_gelu=config.gelu == "exact", dropout=config.dropout
-        )
-
-    def __call__(
-        self, x: Tensor, allowed: Array, noise: Noise | None, cache: KeyValueCache | None
-    ) -> Tensor:
-        x = x + self.attention(self.norm_1(x), allowed=allowed, noise=noise, cache=cache)
-        return x + self.feedforward(self.norm_2(x), noise)
+    def new_layers(self, rng: np.random.Generator) -> list[Layer]:
+        """The layers of such a model, with the attention that `attention` names."""
+        name, options = parse(self.attention, MECHANISMS)
+        if name not in ATTENTION:
+            name, options = "multihead", {}
+        return [
+            Layer(
+                ATTENTION[name](
+                    self.width, self.heads, longest=self.context, rng=rng, dropout=self.dropout,
+                    rotary=self.positions == "rotary", **options,
+                ),
+                rng=rng, exact_gelu=self.gelu == "exact", dropout=self.dropout,
+            )
+            for _ in range(self.layers)
+        ]  # fmt: skip
 
 
 class GPT(Module):
     """A causal language model: logits of the next symbol at every position.
 
-    Forward: x = dropout(embedding(ids) + positions); each block; norm; logits = x W
+    Forward: x = dropout(embedding(ids) + positions); each layer; norm; logits = x W
     Shapes:  ids (B, T) -> logits (B, T, V)
     Units:   logits in nats (log-odds)
     Source:  Radford and others 2019; sizes, biases and initial values as in A5
@@ -108,9 +102,13 @@ class GPT(Module):
         learned = config.positions == "learned"
         self.positions = LearnedPositions(config.context, config.width) if learned else None
         self.dropout = Dropout(config.dropout)
-        self.blocks = [Block(config, rng) for _ in range(config.layers)]
+        self.blocks = config.new_layers(rng)
         self.norm = LayerNorm(config.width)
         self.head = Linear(config.width, config.vocabulary, rng=rng, bias=False)
+        name, options = parse(config.attention, MECHANISMS)
+        self.perceiver = (
+            Perceiver(config.width, rng=rng, **options) if name == "perceiver" else None
+        )
         self.to(device)
         for name, parameter in self.named_parameters():
             parameter.name = name
@@ -126,6 +124,7 @@ class GPT(Module):
         *,
         noise: Noise | None = None,
         cache: list[KeyValueCache] | None = None,
+        watch: list[Tensor] | None = None,
     ) -> Tensor:
         """The logits at every position of `ids`.
 
@@ -133,6 +132,7 @@ class GPT(Module):
             ids: integers (B, T).
             noise: the random bits of a training pass; None means no dropout.
             cache: from `new_cache`; `ids` then continues the text that the cache has seen.
+            watch: gets the attention weights of every layer appended, for penalties and pictures.
         Raises: ValueError if the text is longer than the context; IndexError for an unknown id.
         """
         ids = self._checked(ids)
@@ -146,10 +146,19 @@ class GPT(Module):
         if self.positions is not None:
             x_BTC = x_BTC + self.positions(start, stop)
         x_BTC = self.dropout(x_BTC, noise)
-        allowed = causal(ids.shape[1], stop, xp=x_BTC.xp)
-        for i, block in enumerate(self.blocks):
-            x_BTC = block(x_BTC, allowed, noise, cache[i] if cache else None)
+        if self.perceiver is not None:
+            x_BTC = self.perceiver(x_BTC, self.blocks, noise, watch)
+        else:
+            for i, layer in enumerate(self.blocks):
+                x_BTC = layer(
+                    x_BTC, causal=True, noise=noise, cache=cache[i] if cache else None, watch=watch
+                )
         return self.head(self.norm(x_BTC))
+
+    @property
+    def cached(self) -> bool:
+        """Whether it can continue a text from what it stored."""
+        return "cache" not in MECHANISMS[parse(self.config.attention, MECHANISMS)[0]].cannot
 
     def new_cache(self) -> list[KeyValueCache]:
         """An empty cache for one text (or one batch of texts that grow together)."""

@@ -50,11 +50,11 @@ class Rotary:
         self.frequencies = base ** (-np.arange(0, width, 2) / width)  # θ, radians per position
         self._tables: dict[Any, tuple[Array, Array]] = {}  # device, type -> cos and sin, (T, D/2)
 
-    def __call__(self, x: Tensor, start: int = 0) -> Tensor:
-        """x with its first position counted as `start`."""
-        stop = start + x.shape[-2]
+    def __call__(self, x: Tensor, start: int = 0, step: int = 1) -> Tensor:
+        """x with its first position counted as `start`, and each next one as `step` more."""
+        stop = start + step * x.shape[-2]
         cos, sin = self._table(x.device, x.dtype, stop)
-        return ops.rotate(x, cos=cos[start:stop], sin=sin[start:stop])
+        return ops.rotate(x, cos=cos[start:stop:step], sin=sin[start:stop:step])
 
     def _table(self, device: str, dtype: Any, length: int) -> tuple[Array, Array]:
         table = self._tables.get((device, dtype))

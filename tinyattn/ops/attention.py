@@ -77,7 +77,7 @@ def attention(
     total = xp.empty((*lead, 1, T), dtype=q.dtype)  # Σ_s e
     y = _empty_like(xp, q, (*lead, T, v.shape[-1]))
     # A few sequences at a time, so that their blocks stay in the cache.
-    batched = q.ndim > 2 and q.shape[:-2] == k.shape[:-2] == v.shape[:-2]
+    batched = q.ndim == k.ndim == v.ndim > 2 and len(q) == len(k) == len(v)
     width = max(math.prod(block.e.shape[1:]) for block in blocks)
     parts = list(tiles(lead[0], width, xp)) if batched else [...]
 

@@ -65,12 +65,15 @@ def take(xp: Any, x: Array, indices: Index, *, axis: int = 0) -> Any:
     Shapes:   x (..., N, ...) and indices (any) -> y (..., any, ...)
     Raises:   IndexError out of range
     """
-    before = (slice(None),) * normalize_axis_index(axis, x.ndim)
-    keys, _ = _on_device(xp, x, (*before, indices))
+    axis = normalize_axis_index(axis, x.ndim)
+    keys, _ = _on_device(xp, x, ((slice(None),) * axis + (indices,)))
 
     def dx(g: Array) -> Array:
         out = xp.zeros_like(x)
-        backend.scatter_add(out, keys, g)
+        named = tuple(range(axis, axis + keys[-1].ndim))
+        g = xp.moveaxis(g, named, range(len(named)))  # the slices first, each of x's other axes
+        slices = g.reshape((keys[-1].size, *g.shape[len(named) :]))
+        backend.scatter_add(xp.moveaxis(out, axis, 0), keys[-1].ravel(), slices)
         return out
 
     return x[keys], (dx,)

@@ -1,0 +1,206 @@
+"""Chapter 5, continued: a few keys, but not always the same.
+
+BigBird lets a query see its neighbourhood, the beginning of the text, which sees everything in
+turn, and some random places. Each list is short whatever the length of the sequence, and yet two
+positions are never more than a few hops apart (derivations/09_bigbird.md). Next: fewer keys, made
+from all.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import ClassVar
+
+import numpy as np
+
+from tinyattn import ops
+from tinyattn.attention.multihead import MultiHead
+from tinyattn.attention.segments import in_segments, joined
+from tinyattn.backend import Array, asarray, asnumpy
+from tinyattn.noise import Noise
+from tinyattn.tensor import Tensor
+
+
+class BigBird(MultiHead):
+    """Attention to a window, to the first blocks, and to random blocks.
+
+    Forward: as multi-head attention, where a query in block i sees the keys in the blocks that
+             `pattern` lists for i, and the first `global_blocks` see everything. If causal, a
+             query sees of all these what is not after it
+    Shapes:  x X (B, T, C), Q_h, K_h, V_h (C, D), W (C, C) -> y (B, T, C)
+    Units:   scores in nats
+    Raises:  ValueError for a size below 0, an even window if it looks both ways, or if H does not
+             divide C
+    Source:  Zaheer and others 2020, section 2 (their internal construction: the global positions
+             belong to the text). Differs: all heads and layers share one random pattern
+
+    Args:
+        block: K, positions a block.
+        window_blocks: blocks around one's own, half of them before it; all before it if causal.
+        global_blocks: blocks at the beginning that see all and are seen by all.
+        random_blocks: further blocks, drawn for each block of queries.
+        seed: of these draws.
+    """
+
+    cannot: ClassVar[dict[str, str]] = {
+        "context": "its window lies around a query's own place",
+        "mask": "it decides itself which pairs meet",
+        "cache": "its keys are gathered a block of queries at a time",
+    }
+    multiply_adds = "4·T·C² + 2·T·K·N·C"
+    weight_numbers = "H·T·K·N"
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        *,
+        longest: int,
+        rng: np.random.Generator,
+        dropout: float = 0.0,
+        rotary: bool = False,
+        block: int = 8,
+        window_blocks: int = 3,
+        global_blocks: int = 1,
+        random_blocks: int = 2,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(width, heads, longest=longest, rng=rng, dropout=dropout, rotary=rotary)
+        if block < 1 or window_blocks < 1 or window_blocks % 2 == 0:
+            raise ValueError(
+                "BigBird: block must be at least 1 and window_blocks odd; got "
+                f"{block} and {window_blocks}"
+            )
+        if min(global_blocks, random_blocks, seed) < 0:
+            raise ValueError(
+                "BigBird: global_blocks, random_blocks and seed must be at least 0; got "
+                f"{global_blocks}, {random_blocks} and {seed}"
+            )
+        self.block = block
+        self.window_blocks, self.global_blocks = window_blocks, global_blocks
+        self.random_blocks, self.seed = random_blocks, seed
+
+    def sizes(self) -> dict[str, int]:
+        """C, H, K and N, the blocks in a query's list."""
+        N = self.window_blocks + self.global_blocks + self.random_blocks
+        return super().sizes() | {"K": self.block, "N": N}
+
+    def pattern(self, blocks: int, causal: bool) -> np.ndarray:
+        """Which blocks each of so many blocks looks at: (blocks, N), filled up with -1.
+
+        Without `causal`, the first `global_blocks` rows do not say it all: these see everything.
+        """
+        return pattern(
+            blocks, self.window_blocks, self.global_blocks, self.random_blocks, self.seed, causal
+        )
+
+    def look(
+        self,
+        q_BHTD: Tensor,
+        k_BHSD: Tensor,
+        v_BHSE: Tensor,
+        allowed: Array | None,
+        causal: bool,
+        noise: Noise | None,
+    ) -> Tensor:
+        """What each query reads from the blocks in its list."""
+        K, T, xp = self.block, q_BHTD.shape[2], q_BHTD.xp
+        lists_MN = self.pattern(math.ceil(T / K), causal)
+        # The first blocks see everything; if causal, everything up to them is in their window.
+        first = 0 if causal else min(self.global_blocks, len(lists_MN))
+        lists_MN = lists_MN[first:]
+        parts = []
+        if first:
+            parts.append(super().look(q_BHTD[:, :, : first * K], k_BHSD, v_BHSE, allowed,
+                                      causal, noise))  # fmt: skip
+        if len(lists_MN):
+            chosen_MN = np.maximum(lists_MN, 0)
+            places_MS = (chosen_MN[..., None] * K + np.arange(K)).reshape(len(lists_MN), -1)
+            real_MS = (lists_MN >= 0).repeat(K, axis=1) & (places_MS < T)
+            seen = asarray(real_MS[:, None, :], device=q_BHTD.device)  # (M, 1, S)
+            if causal:
+                queries_MK = np.arange(first * K, math.ceil(T / K) * K).reshape(-1, K)
+                past = places_MS[:, None, :] <= queries_MK[:, :, None]
+                seen = seen & asarray(past, device=q_BHTD.device)
+            if allowed is not None:
+                hidden = xp.broadcast_to(allowed, (*allowed.shape[:-1], T))
+                of_keys = hidden[..., asarray(np.minimum(places_MS, T - 1), device=q_BHTD.device)]
+                seen = seen & of_keys.swapaxes(-2, -3)  # (..., 1, M, S) -> (..., M, 1, S)
+            y_BHMKE = ops.attention(
+                in_segments(q_BHTD[:, :, first * K :], K),
+                _gathered(k_BHSD, chosen_MN, K), _gathered(v_BHSE, chosen_MN, K), seen,
+                scale=self.scale, dropout=self.dropout.rate, noise=noise,
+            )  # fmt: skip
+            parts.append(joined(y_BHMKE, T - first * K))
+        return parts[0] if len(parts) == 1 else ops.concatenate(parts, axis=2)
+
+    def weights(
+        self,
+        x: Tensor,
+        *,
+        context: Tensor | None = None,
+        allowed: Array | None = None,
+        causal: bool = False,
+    ) -> Tensor:
+        """The weights of every head, (B, H, T, T), with zeros where a query does not look.
+
+        Answers are linear in the values: with the identity for values, they are the weights.
+        """
+        self.check(x, context, allowed, causal)
+        q_BHTD, k_BHSD = self.queries_and_keys(x, None, 0)
+        T = x.shape[1]
+        identity = Tensor(np.eye(T), dtype=x.dtype, device=x.device)
+        values = identity.broadcast_to((*k_BHSD.shape[:2], T, T))
+        return self.look(q_BHTD, k_BHSD, values, allowed, causal, None)
+
+
+@functools.lru_cache(maxsize=256)
+def pattern(
+    blocks: int, window: int, first: int, random: int, seed: int, causal: bool
+) -> np.ndarray:
+    """The blocks that each block of queries looks at, each once: (blocks, N), filled up with -1.
+
+    Row i has the first blocks, those in the window, and random ones, drawn from the generator of
+    (seed, i) among the rest. If causal, only blocks up to i are there, and the row does not
+    depend on how many follow: a text can grow, and its beginning is computed as before.
+    """
+    lists = np.full((blocks, window + first + random), -1)
+    before, after = (window - 1, 0) if causal else (window // 2, window // 2)
+    for i in range(blocks):
+        stop = i + 1 if causal else blocks
+        near = range(max(0, i - before), min(stop, i + after + 1))
+        chosen = dict.fromkeys([*range(min(first, stop)), *near])
+        wanted = min(len(chosen) + random, stop)
+        draw = np.random.default_rng([seed, i])
+        while len(chosen) < wanted:
+            chosen.setdefault(int(draw.integers(stop)))
+        lists[i, : len(chosen)] = list(chosen)
+    lists.flags.writeable = False
+    return lists
+
+
+def hops(sees: Array) -> np.ndarray:
+    """How many layers it takes until position t can know of position s: (T, T); -1 for never.
+
+    Shapes: sees (T, T) boolean, whether t sees s in one layer; it always knows of itself (0 hops)
+    Source: the shortest paths of the graph that Zaheer and others 2020, section 2, speak of
+    """
+    step = asnumpy(sees) | np.eye(len(sees), dtype=bool)
+    distance = np.where(np.eye(len(sees), dtype=bool), 0, -1)
+    reached = distance == 0
+    for layers in range(1, len(sees) + 1):
+        now = (step.astype(np.float32) @ reached.astype(np.float32)) > 0
+        if (now == reached).all():
+            break
+        distance[now & ~reached] = layers
+        reached = now
+    return distance
+
+
+def _gathered(x_BHSD: Tensor, chosen_MN: np.ndarray, K: int) -> Tensor:
+    """The blocks of keys or values that each block of queries looks at: (B, H, M, N·K, D)."""
+    B, H, _, D = x_BHSD.shape
+    M, N = chosen_MN.shape
+    blocks = in_segments(x_BHSD, K).take(chosen_MN, axis=2)
+    return blocks.reshape(B, H, M, N * K, D)

@@ -1,0 +1,137 @@
+"""Chapter 5, continued: one matrix for two.
+
+A score is a query times a key, and both are linear in what they are made of: x Q Kᵀ zᵀ. Only the
+product Q Kᵀ matters, so one matrix can stand for two (derivations/07_bilinear.md). It has more
+numbers, but its rank shows how many of them a head really uses. Next: scores without keys.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tinyattn.attention.block import AttentionBlock
+from tinyattn.attention.core import split_heads
+from tinyattn.attention.multihead import MultiHead
+from tinyattn.nn import Linear, Parameter, Rotary, normal
+from tinyattn.tensor import Tensor
+
+
+class Bilinear(MultiHead):
+    """Attention with one matrix W_h a head in place of Q_h and K_h.
+
+    Forward: Y_h = softmax((X W_h + u_h) Zᵀ) Z V_h for head h; y = [Y_1 .. Y_H] W + b
+    Shapes:  x X (B, T, C), context Z (B, S, C), W_h (C, C), u_h (C,), V_h (C, D) -> y (B, T, C)
+    Units:   scores in nats; the factor 1/√D of multi-head attention is in W_h
+    Raises:  ValueError if H does not divide C, or shapes do not fit
+    Source:  sheet 003, problems 3 and 5. Differs: u_h, which a bias of the queries leaves behind;
+             a bias of the keys adds the same to all scores of a query, which softmax ignores
+
+    W_1 .. W_H stand side by side in `query`, (C, H·C), and u_1 .. u_H in its bias.
+    """
+
+    multiply_adds = "H·T·C² + 2·T·C² + H·T²·C + T²·C"
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        *,
+        longest: int,
+        rng: np.random.Generator,
+        dropout: float = 0.0,
+        rotary: bool = False,
+    ) -> None:
+        # Not MultiHead's: there is no map to keys.
+        AttentionBlock.__init__(
+            self, width, heads, longest=longest, rng=rng, dropout=dropout, rotary=rotary
+        )
+        self.scale = 1.0
+        # The entries of Q_h K_hᵀ/√D, with A5's N(0, 0.02²) for those of Q_h and K_h, begin so.
+        self.query = Linear(width, heads * width, rng=rng, init=normal(0.02**2))
+        self.value = Linear(width, width, rng=rng)
+        self.out = Linear(width, width, rng=rng)
+        self.rotary = Rotary(width) if rotary else None
+
+    def queries_and_keys(
+        self, x: Tensor, context: Tensor | None, start: int
+    ) -> tuple[Tensor, Tensor]:
+        """Queries (B, H, T, C), and as keys the positions themselves, (B, 1, S, C)."""
+        q_BHTC = split_heads(self.query(x), self.heads)
+        k_B1SC = (x if context is None else context).expand_dims(1)
+        if self.rotary is not None:
+            q_BHTC, k_B1SC = self.rotary(q_BHTC, start), self.rotary(k_B1SC, start)
+        return q_BHTC, k_B1SC
+
+    def matrices(self) -> np.ndarray:
+        """W_h of every head on the host, (H, C, C)."""
+        return _by_head(self.query, self.heads)[0]
+
+
+def merge(block: MultiHead) -> Bilinear:
+    """The bilinear block with the same outputs.
+
+    Forward: W_h = Q_h K_hᵀ/√D, u_h = K_h b_Q,h/√D
+    Raises:  ValueError for rotary attention: there a score depends on how far apart query and key
+             stand, so no single matrix gives it
+    Source:  sheet 003, problem 5 (a); derivations/07_bilinear.md
+    """
+    if type(block) is not MultiHead:
+        raise ValueError(f"merge: needs a MultiHead block; got {type(block).__name__}")
+    if block.rotary is not None:
+        raise ValueError(
+            "merge: with rotary positions a score depends on the distance of query and key, and no "
+            "single matrix gives that; train with learned positions"
+        )
+    C, H = block.width, block.heads
+    made = Bilinear(C, H, longest=block.longest, rng=np.random.default_rng(0),
+                    dropout=block.dropout.rate)  # fmt: skip
+    (q, b), (k, _) = _by_head(block.query, H), _by_head(block.key, H)
+    w_HCC = q @ k.swapaxes(1, 2) * block.scale
+    u_HC = (k @ b[..., None])[..., 0] * block.scale
+    made.query.weight = Parameter(w_HCC.transpose(1, 0, 2).reshape(C, H * C))
+    made.query.bias = Parameter(u_HC.reshape(H * C))
+    made.value, made.out = block.value, block.out
+    return made
+
+
+def factor(block: Bilinear) -> MultiHead:
+    """The multi-head block whose scores are nearest, in the sense of least squares.
+
+    Forward: W_h ≈ Q_h K_hᵀ/√D from the D largest singular values of W_h, each shared out evenly;
+             b_Q,h is the least-squares solution of K_h b = √D u_h
+    Raises:  ValueError for rotary attention, which turns other pairs when heads are narrower
+    Source:  Eckart and Young 1936; exact if W_h has rank D at most and u_h lies in its row space,
+             as after `merge`
+    """
+    if block.rotary is not None:
+        raise ValueError("factor: rotary positions turn all C numbers here, and D of them there")
+    C, H = block.width, block.heads
+    D = C // H
+    made = MultiHead(C, H, longest=block.longest, rng=np.random.default_rng(0),
+                     dropout=block.dropout.rate)  # fmt: skip
+    left, size, right = np.linalg.svd(block.matrices())
+    root = np.sqrt(size[:, None, :D] / made.scale)
+    q_HCD = left[:, :, :D] * root
+    k_HCD = right[:, :D].swapaxes(1, 2) * root
+    _, u_HC = _by_head(block.query, H)
+    b_HD = np.stack([np.linalg.lstsq(k, u / made.scale, rcond=None)[0]
+                     for k, u in zip(k_HCD, u_HC, strict=True)])  # fmt: skip
+    made.query.weight = Parameter(q_HCD.transpose(1, 0, 2).reshape(C, C))
+    made.query.bias = Parameter(b_HD.reshape(C))
+    made.key.weight = Parameter(k_HCD.transpose(1, 0, 2).reshape(C, C))
+    made.key.bias = Parameter(np.zeros_like(b_HD.reshape(C)))
+    made.value, made.out = block.value, block.out
+    return made
+
+
+def score_parameters(width: int, head_width: int) -> tuple[int, int]:
+    """The numbers in Q_h and K_h together, 2IJ, and in W_h, J², for J = width, I = head_width."""
+    return 2 * head_width * width, width * width
+
+
+def _by_head(linear: Linear, heads: int) -> tuple[np.ndarray, np.ndarray]:
+    """Weight (H, C, D) and bias (H, D) of every head of a linear map (C, H·D)."""
+    n_in, n_out = linear.weight.shape
+    bias = linear.bias.numpy() if linear.bias is not None else np.zeros(n_out)
+    weight = linear.weight.numpy().reshape(n_in, heads, n_out // heads)
+    return weight.transpose(1, 0, 2), bias.reshape(heads, n_out // heads)

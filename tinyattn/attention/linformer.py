@@ -1,0 +1,206 @@
+"""Chapter 5, continued: fewer keys, made from all of them.
+
+Linformer multiplies keys and values, along the positions, by a learned matrix with few rows: T
+queries then meet R keys. Each of these is a mixture of every position, the future too, so
+Linformer looks both ways by nature and no mask can change that (derivations/10_linformer.md). A
+variant that mixes only what lies wholly in the past does. Next: a few positions that read for all.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import numpy as np
+
+from tinyattn import ops
+from tinyattn.attention.multihead import MultiHead
+from tinyattn.attention.segments import in_segments, look_back, looked_back
+from tinyattn.backend import Array
+from tinyattn.nn import Parameter, normal
+from tinyattn.noise import Noise
+from tinyattn.tensor import Tensor
+
+
+class Linformer(MultiHead):
+    """Attention to R learned mixtures of the keys.
+
+    Forward: Y_h = softmax(X Q_h (E X K_h)ᵀ/√D) F X V_h for head h; y = [Y_1 .. Y_H] W + b
+    Shapes:  x X (B, T, C), E, F (R, N), Q_h, K_h, V_h (C, D), W (C, C) -> y (B, T, C); N is
+             `longest`, and the first T columns of E and F are used
+    Units:   scores in nats
+    Raises:  ValueError if it is asked to be causal, for a longer sequence, or if H does not
+             divide C
+    Source:  Wang and others 2020, equation 7; E and F are shared by the heads (their "headwise")
+             and begin as N(0, 1/R)
+
+    Args:
+        rows: R.
+    """
+
+    cannot: ClassVar[dict[str, str]] = {
+        "causal": "each of its keys is a mixture of all positions, the future too, and a mask "
+        "comes too late; use linformer-causal",
+        "context": "its projections are for positions of its own sequence",
+        "mask": "its keys are mixtures, the same for every query",
+        "cache": "every new position changes all its keys",
+        "any length": "each position has learned columns in E and F",
+        "distances": "its weights are on mixtures of positions, which stand nowhere",
+    }
+    multiply_adds = "4·T·C² + 4·T·R·C"
+    weight_numbers = "H·T·R"
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        *,
+        longest: int,
+        rng: np.random.Generator,
+        dropout: float = 0.0,
+        rotary: bool = False,
+        rows: int = 32,
+    ) -> None:
+        super().__init__(width, heads, longest=longest, rng=rng, dropout=dropout, rotary=rotary)
+        if rows < 1:
+            raise ValueError(f"Linformer: rows must be at least 1; got {rows}")
+        self.rows = rows
+        self.mix_keys = Parameter(normal(1 / math.sqrt(rows))((rows, longest), rng))  # E
+        self.mix_values = Parameter(normal(1 / math.sqrt(rows))((rows, longest), rng))  # F
+
+    def sizes(self) -> dict[str, int]:
+        """C, H and R."""
+        return super().sizes() | {"R": self.rows}
+
+    def look(
+        self,
+        q_BHTD: Tensor,
+        k_BHSD: Tensor,
+        v_BHSE: Tensor,
+        allowed: Array | None,
+        causal: bool,
+        noise: Noise | None,
+    ) -> Tensor:
+        """What each query reads from the mixtures; hidden positions are left out of them."""
+        k_BHRD = _mixed(self.mix_keys, k_BHSD, allowed)
+        v_BHRE = _mixed(self.mix_values, v_BHSE, allowed)
+        return ops.attention(
+            q_BHTD, k_BHRD, v_BHRE,
+            scale=self.scale, dropout=self.dropout.rate, noise=noise,
+        )  # fmt: skip
+
+    def weights(
+        self,
+        x: Tensor,
+        *,
+        context: Tensor | None = None,
+        allowed: Array | None = None,
+        causal: bool = False,
+    ) -> Tensor:
+        """The weights of every head on the R mixtures, (B, H, T, R)."""
+        self.check(x, context, allowed, causal)
+        q_BHTD, k_BHSD = self.queries_and_keys(x, None, 0)
+        k_BHRD = _mixed(self.mix_keys, k_BHSD, allowed)
+        return ops.softmax(q_BHTD @ k_BHRD.swapaxes(-1, -2) * self.scale)
+
+
+def _mixed(mix: Tensor, x_BHSD: Tensor, allowed: Array | None) -> Tensor:
+    """R mixtures of the positions that are not hidden: (B, H, R, D)."""
+    if allowed is not None:
+        x_BHSD = ops.where(_as_column(allowed), x_BHSD, 0.0)
+    return mix[:, : x_BHSD.shape[2]] @ x_BHSD
+
+
+def _as_column(allowed: Array) -> Array:
+    """A mask of keys (..., 1, S) as (..., S, 1), to fit keys (..., S, D)."""
+    return allowed.swapaxes(-1, -2) if allowed.ndim > 1 else allowed
+
+
+class LinformerCausal(MultiHead):
+    """Attention to learned mixtures of the past, R for each finished segment, and to one's own.
+
+    Forward: keys of segment j: E X_j K_h, values F X_j V_h; a query of segment i sees those of
+             the segments j < i, and in its own segment every position up to itself
+    Shapes:  x X (B, T, C), X_j (K, C), E, F (R, K), Q_h, K_h, V_h (C, D), W (C, C) -> y (B, T, C)
+    Units:   scores in nats
+    Raises:  ValueError if it is not asked to be causal, or if H does not divide C
+    Source:  ours, after Wang and others 2020. With R = K and E = F = I it is dense causal attention
+
+    Args:
+        segment: K; by default √(R·longest), which makes the least work.
+        rows: R, at most K.
+    """
+
+    cannot: ClassVar[dict[str, str]] = {
+        "bidirectional": "it is made for the past; use linformer",
+        "context": "segments are cut from its own sequence",
+        "padding": "it is causal: what fills a text up stands behind it and is not seen",
+        "mask": "its keys are mixtures, the same for every query",
+        "cache": "a segment is mixed only when it is finished",
+        "distances": "its weights are on mixtures of positions, which stand nowhere",
+    }
+    multiply_adds = "4·T·C² + 2·T·R·C + 2·T·(K + R·T/K)·C"
+    weight_numbers = "H·T·(K + R·T/K)"
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        *,
+        longest: int,
+        rng: np.random.Generator,
+        dropout: float = 0.0,
+        rotary: bool = False,
+        segment: int = 0,
+        rows: int = 4,
+    ) -> None:
+        super().__init__(width, heads, longest=longest, rng=rng, dropout=dropout, rotary=rotary)
+        segment = segment or max(rows, round(math.sqrt(rows * longest)))
+        if not 1 <= rows <= segment:
+            raise ValueError(
+                f"LinformerCausal: rows must be in 1..segment, which is {segment}; got {rows}"
+            )
+        self.segment, self.rows = segment, rows
+        self.mix_keys = Parameter(normal(1 / math.sqrt(rows))((rows, segment), rng))  # E
+        self.mix_values = Parameter(normal(1 / math.sqrt(rows))((rows, segment), rng))  # F
+
+    def sizes(self) -> dict[str, int]:
+        """C, H, K and R."""
+        return super().sizes() | {"K": self.segment, "R": self.rows}
+
+    def look(
+        self,
+        q_BHTD: Tensor,
+        k_BHSD: Tensor,
+        v_BHSE: Tensor,
+        allowed: Array | None,
+        causal: bool,
+        noise: Noise | None,
+    ) -> Tensor:
+        """What each query reads from the finished segments' mixtures and from its own segment."""
+        return look_back(
+            q_BHTD, k_BHSD, v_BHSE,
+            self._mixed(self.mix_keys, k_BHSD), self._mixed(self.mix_values, v_BHSE),
+            K=self.segment, scale=self.scale, dropout=self.dropout.rate, noise=noise,
+        )  # fmt: skip
+
+    def weights(
+        self,
+        x: Tensor,
+        *,
+        context: Tensor | None = None,
+        allowed: Array | None = None,
+        causal: bool = False,
+    ) -> Tensor:
+        """The weights on the N mixtures of finished segments, then on the T positions."""
+        self.check(x, context, allowed, causal)
+        q_BHTD, k_BHSD = self.queries_and_keys(x, None, 0)
+        mixed = self._mixed(self.mix_keys, k_BHSD)
+        return looked_back(q_BHTD, k_BHSD, mixed, K=self.segment, scale=self.scale)
+
+    def _mixed(self, mix: Tensor, x_BHTD: Tensor) -> Tensor:
+        """R mixtures of every whole segment: (B, H, N, D), N = R·⌊T/K⌋."""
+        B, H, T, D = x_BHTD.shape
+        whole = T // self.segment
+        segments = in_segments(x_BHTD[:, :, : whole * self.segment], self.segment)
+        return (mix @ segments).reshape(B, H, whole * self.rows, D)

@@ -1,0 +1,93 @@
+"""Chapter 5, continued: heads that are told where to look.
+
+A dependency parse links a word to few others, mostly near ones. Sheet 003 asks for losses that make
+heads behave so: `focus` is the entropy of a head's weights, `near` the squared distance at which
+it looks, up to a cap, so that a few far looks stay cheap (derivations/12_penalties.md). Added to a
+model's loss they can only hurt a model that finds the best parameters; in practice none does. Next:
+the registry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tinyattn import ops
+from tinyattn.backend import Array, asarray
+from tinyattn.tensor import Tensor
+
+
+def focus(weights_BHTS: Tensor) -> Tensor:
+    """The entropy of each query's weights: 0 on a single key, ln S spread evenly.
+
+    Forward: H_t = -Σ_s α_ts ln α_ts, where 0 ln 0 = 0
+    Shapes:  (B, H, T, S) -> (B, H, T)
+    Units:   nats
+    Source:  sheet 003, problem 1 (b)
+    """
+    least = float(np.finfo(weights_BHTS.dtype).tiny)  # a weight below it counts as this in ln
+    return -(weights_BHTS * ops.log(ops.maximum(weights_BHTS, least))).sum(axis=-1)
+
+
+def near(weights_BHTT: Tensor, cap: float) -> Tensor:
+    """The mean squared distance at which each query looks, at most `cap`.
+
+    Forward: d_t = min(cap, Σ_s α_ts (t - s)²)
+    Shapes:  (B, H, T, T) -> (B, H, T)
+    Units:   positions²
+    Raises:  ValueError if there are not as many keys as queries
+    Source:  sheet 003, problem 1 (c)
+    """
+    T, S = weights_BHTT.shape[-2:]
+    if T != S:
+        raise ValueError(f"near: needs as many keys as queries; got weights {weights_BHTT.shape}")
+    places = np.arange(T, dtype=float)
+    squares = asarray((places[:, None] - places) ** 2, device=weights_BHTT.device)
+    return ops.minimum((weights_BHTT * squares).sum(axis=-1), float(cap))
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """How much weight each of the two has in the loss, and the cap of `near`.
+
+    Raises: ValueError for a weight below 0 or a cap that is not above 0.
+    """
+
+    focus: float = 0.0
+    near: float = 0.0
+    cap: float = 64.0  # positions²: looks beyond 8 positions cost no more
+
+    def __post_init__(self) -> None:
+        if not (self.focus >= 0 and self.near >= 0 and self.cap > 0):
+            raise ValueError(
+                "focus and near must be at least 0 and cap above 0; got "
+                f"{self.focus}, {self.near} and {self.cap}"
+            )
+
+    def __bool__(self) -> bool:
+        return self.focus > 0 or self.near > 0
+
+    def __call__(self, layers: Sequence[Tensor], counts: Array, divisor: float) -> Tensor:
+        """What is added to the loss.
+
+        Forward: λ_focus·mean H + λ_near·mean d, over the layers, their heads, and the queries that
+                 count, whose number is `divisor`
+        Shapes:  layers: weights (B, H, T, S) of each; counts (B, T) boolean -> ()
+        Source:  sheet 003, problem 1
+        """
+        total = Tensor(0.0, dtype=layers[0].dtype, device=layers[0].device)
+        for weights in layers:
+            if self.focus:
+                total = total + self.focus * _mean(focus(weights), counts, divisor)
+            if self.near:
+                total = total + self.near * _mean(near(weights, self.cap), counts, divisor)
+        return total * (1 / len(layers))
+
+
+def _mean(values_BHT: Tensor, counts: Array, divisor: float) -> Tensor:
+    """Over the heads, and over the queries that count."""
+    heads = values_BHT.shape[1]
+    total: Tensor = ops.sum(values_BHT * counts[:, None, :])
+    return total * (1 / (heads * divisor))

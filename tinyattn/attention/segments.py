@@ -1,0 +1,93 @@
+"""Chapter 5, continued: segments, the way out of T × T.
+
+Dense attention compares every query with every key. The three blocks that follow compare fewer
+pairs. They cut the sequence into segments of K positions and let all queries of a segment read
+the same short list of keys, so that attention remains a few products of matrices. A sequence that
+is no multiple of K is filled up with zeros, which nobody may look at. Next: BigBird.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tinyattn import ops
+from tinyattn.backend import asarray
+from tinyattn.noise import Noise
+from tinyattn.tensor import Tensor
+
+
+def in_segments(x_BHTD: Tensor, K: int) -> Tensor:
+    """(B, H, T, D) -> (B, H, M, K, D): M = ⌈T/K⌉ segments, the last one filled up with zeros."""
+    B, H, T, D = x_BHTD.shape
+    M = math.ceil(T / K)
+    if T < M * K:
+        x_BHTD = ops.pad(x_BHTD, ((0, 0), (0, 0), (0, M * K - T), (0, 0)))
+    return x_BHTD.reshape(B, H, M, K, D)
+
+
+def joined(x_BHMKD: Tensor, T: int) -> Tensor:
+    """(B, H, M, K, D) -> (B, H, T, D): segments as one sequence again, without what filled it."""
+    B, H, M, K, D = x_BHMKD.shape
+    return x_BHMKD.reshape(B, H, M * K, D)[:, :, :T]
+
+
+def look_back(
+    q_BHTD: Tensor,
+    k_BHTD: Tensor,
+    v_BHTE: Tensor,
+    summary_k: Tensor,
+    summary_v: Tensor,
+    *,
+    K: int,
+    scale: float,
+    dropout: float = 0.0,
+    noise: Noise | None = None,
+) -> Tensor:
+    """Causal attention to one's own segment exactly, and to summaries of the finished ones.
+
+    Every whole segment has R rows that stand for it. A query sees the rows of the segments that
+    end before its own begins, and of its own segment all positions up to itself. So nothing that
+    it sees knows of its future.
+
+    Forward: y_t = Σ over these rows and positions of softmax(scale·q_t k)·v
+    Shapes:  q, k (B, H, T, D), v (B, H, T, E); summary_k (B, H, N, D), summary_v (B, H, N, E),
+             N = R·⌊T/K⌋, in the order of the segments -> (B, H, T, E)
+    """
+    (B, H, T, _), N = q_BHTD.shape, summary_k.shape[2]
+    M, rows = math.ceil(T / K), N // max(1, T // K)
+    segment = np.arange(M)[:, None, None]
+    own = np.broadcast_to(np.tri(K, dtype=bool), (M, K, K))
+    finished = np.broadcast_to(np.arange(N) // max(1, rows) < segment, (M, K, N))
+    allowed = asarray(np.concatenate([finished, own], axis=-1), device=q_BHTD.device)
+
+    def keys(summary: Tensor, own: Tensor) -> Tensor:
+        """(B, H, M, N + K, D): for each segment all summaries, then its own positions."""
+        every = summary.expand_dims(2).broadcast_to((B, H, M, N, summary.shape[-1]))
+        return ops.concatenate([every, in_segments(own, K)], axis=3)
+
+    y_BHMKE = ops.attention(
+        in_segments(q_BHTD, K), keys(summary_k, k_BHTD), keys(summary_v, v_BHTE), allowed,
+        scale=scale, dropout=dropout, noise=noise,
+    )  # fmt: skip
+    return joined(y_BHMKE, T)
+
+
+def looked_back(
+    q_BHTD: Tensor, k_BHTD: Tensor, summary_k: Tensor, *, K: int, scale: float
+) -> Tensor:
+    """The weights of `look_back`, on the N summaries and then on the T positions: (B, H, T, N + T).
+
+    Answers are linear in the values: if value number i is the i-th row of the identity, the
+    answer is the list of weights.
+    """
+    T, N = q_BHTD.shape[2], summary_k.shape[2]
+    identity = np.eye(N + T)
+    as_values = [
+        Tensor(part, dtype=q_BHTD.dtype, device=q_BHTD.device).broadcast_to(
+            (*q_BHTD.shape[:2], *part.shape)
+        )
+        for part in (identity[:N], identity[N:])
+    ]
+    return look_back(q_BHTD, k_BHTD, as_values[1], summary_k, as_values[0], K=K, scale=scale)

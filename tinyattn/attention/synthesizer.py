@@ -1,0 +1,133 @@
+"""Chapter 5, continued: scores without keys.
+
+Must a query meet keys at all? A synthesizer makes the scores of position t from x_t alone, or
+from nothing: it learns at which positions to look, and never looks what stands there before it
+decides (derivations/08_synthesizer.md). Next: segments.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from tinyattn import ops
+from tinyattn.attention.block import AttentionBlock, KeyValueCache
+from tinyattn.attention.core import merge_heads, split_heads
+from tinyattn.attention.masks import both
+from tinyattn.backend import Array
+from tinyattn.nn import Linear, Parameter, normal, uniform
+from tinyattn.noise import Noise
+from tinyattn.tensor import Tensor
+
+
+class Synthesizer(AttentionBlock):
+    """Dense synthesizer: each position computes its scores from itself.
+
+    Forward: Y_h = softmax(relu(X A_h + a_h) B + b) X V_h for head h; y = [Y_1 .. Y_H] W + c
+    Shapes:  x X (B, T, C), A_h, V_h (C, D), B (D, N), b (N,), W (C, C) -> y (B, T, C); the first T
+             columns of B and b are used
+    Units:   scores in nats, not scaled
+    Raises:  ValueError for a sequence longer than N, or if H does not divide C
+    Source:  Tay and others 2020, section 3.1, in A5's form: the heads share B and b, which begin
+             within ±0.001 and at 0
+
+    Args:
+        length: N, by default `longest`. A5 has 127 columns in a model of 128 positions.
+    """
+
+    cannot: ClassVar[dict[str, str]] = {
+        "context": "its scores are for positions of its own sequence",
+        "rotary": "it has no queries and keys to turn",
+        "any length": "each position has a learned column of scores",
+    }
+    multiply_adds = "3·T·C² + 2·T²·C"
+    weight_numbers = "H·T²"
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        *,
+        longest: int,
+        rng: np.random.Generator,
+        dropout: float = 0.0,
+        rotary: bool = False,
+        length: int = 0,
+    ) -> None:
+        super().__init__(
+            width, heads, longest=length or longest, rng=rng, dropout=dropout, rotary=rotary
+        )
+        self._make_scores(rng)
+        self.value = Linear(width, width, rng=rng)
+        self.out = Linear(width, width, rng=rng)
+
+    def _make_scores(self, rng: np.random.Generator) -> None:
+        """The parameters that scores come from."""
+        self.hidden = Linear(self.width, self.width, rng=rng)
+        self.scores = Linear(self.width // self.heads, self.longest, rng=rng, init=uniform(0.001))
+
+    def _scores(self, x: Tensor, start: int) -> Tensor:
+        """(B, H, T, S) scores of x's positions, of which the first is number `start`."""
+        hidden_BHTD = ops.relu(split_heads(self.hidden(x), self.heads))
+        return self.scores(hidden_BHTD)[..., : start + x.shape[1]]
+
+    def __call__(
+        self,
+        x: Tensor,
+        *,
+        context: Tensor | None = None,
+        allowed: Array | None = None,
+        causal: bool = False,
+        noise: Noise | None = None,
+        cache: KeyValueCache | None = None,
+    ) -> Tensor:
+        self.check(x, context, allowed, causal, cache)
+        start = cache.length if cache else 0
+        v_BHSD = split_heads(self.value(x), self.heads)
+        if cache is not None:
+            v_BHSD = Tensor(*cache.append(v_BHSD.data))
+        weights_BHTS = self._weights(x, start, allowed, causal)
+        y_BHTD = self.dropout(weights_BHTS, noise) @ v_BHSD
+        return self.dropout(self.out(merge_heads(y_BHTD)), noise)
+
+    def weights(
+        self,
+        x: Tensor,
+        *,
+        context: Tensor | None = None,
+        allowed: Array | None = None,
+        causal: bool = False,
+    ) -> Tensor:
+        """The weights of every head, (B, H, T, T), as `AttentionBlock.weights` says."""
+        self.check(x, context, allowed, causal)
+        return self._weights(x, 0, allowed, causal)
+
+    def _weights(self, x: Tensor, start: int, allowed: Array | None, causal: bool) -> Tensor:
+        scores_BHTS = self._scores(x, start)
+        positions = scores_BHTS.swapaxes(-1, -2)  # as many keys as there are scores
+        return ops.softmax(scores_BHTS, both(allowed, causal, scores_BHTS, positions))
+
+
+class RandomSynthesizer(Synthesizer):
+    """Random synthesizer: the scores are learned numbers, the same for every text.
+
+    Forward: Y_h = softmax(R_h) X V_h for head h; y = [Y_1 .. Y_H] W + c
+    Shapes:  x X (B, T, C), R_h (N, N), V_h (C, D), W (C, C) -> y (B, T, C); the first T rows and
+             columns of R_h are used
+    Units:   scores in nats
+    Raises:  ValueError for a sequence longer than N, or if H does not divide C
+    Source:  Tay and others 2020, section 3.2; "random" is how R_h begins, N(0, 0.02²)
+    """
+
+    multiply_adds = "2·T·C² + T²·C"
+
+    def _make_scores(self, rng: np.random.Generator) -> None:
+        table = normal(0.02)((self.heads, self.longest, self.longest), rng)
+        self.table = Parameter(table)
+
+    def _scores(self, x: Tensor, start: int) -> Tensor:
+        """The table's rows of these positions, for every text: (B, H, T, S)."""
+        B, stop = x.shape[0], start + x.shape[1]
+        scores_HTS = self.table[:, start:stop, :stop]
+        return scores_HTS.broadcast_to((B, *scores_HTS.shape))
