@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tinyattn.attention import ATTENTION
+
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 
 
@@ -46,6 +48,17 @@ def test_a_head_by_hand_is_the_head_of_the_package(run) -> None:
     assert "    0.34  0.41  0.25    · \n" in printed
     assert float(re.search(r"ops.attention: (\S+)", printed)[1]) < 1e-14
     assert "first output is the first value: True\n" in printed
+
+
+def test_a_block_of_your_own_is_known_everywhere(run) -> None:
+    try:
+        printed = run(5)
+    finally:
+        ATTENTION.pop("window", None)
+    assert "  x x x . . . . . .\n  x x x x . . . . .\n" in printed  # both ways
+    assert "  x . . . . . . . .\n  x x . . . . . . .\n  x x x . . . . . .\n" in printed  # causal
+    assert printed.count("knows of the first after 4 layers") == 2
+    assert "gradients are right: True\n" in printed
 
 
 @pytest.mark.slow

@@ -110,7 +110,7 @@ def test_softmax_along_any_axis_with_nothing_allowed(device: str) -> None:
 
 
 def block_and_inputs(device: str, rotary: bool) -> tuple[MultiHead, Tensor, Tensor]:
-    block = MultiHead(4, 2, rng=np.random.default_rng(0), rotary=rotary)
+    block = MultiHead(4, 2, longest=5, rng=np.random.default_rng(0), rotary=rotary)
     double(block)
     block.to(device)
     rng = np.random.default_rng(1)
@@ -296,82 +296,73 @@ def test_continuing_a_text_from_a_cache_is_the_alignment_to_the_end(device: str)
 # what is called causal ------------------------------------------------------------------
 
 
-def make(name: str) -> AttentionBlock:
-    block: AttentionBlock = ATTENTION[name](8, 2, rng=np.random.default_rng(0))
+def make(name: str, **options: int) -> AttentionBlock:
+    block: AttentionBlock = ATTENTION[name](
+        8, 2, longest=6, rng=np.random.default_rng(0), **options
+    )
     double(block)
     return block
 
 
-@pytest.mark.parametrize("name", ATTENTION)
-def test_every_registered_block_is_causal_or_refuses_to_be(name: str) -> None:
-    """tatp22/linformer-pytorch#16: no influence on any of the 15 positions above the diagonal.
+LEAKS = {("linformer", 3, None): 15, ("linformer-causal", 3, 3): 0, ("linformer-causal", 2, 4): 0}
 
-    A block that mixes positions before the mask cannot keep that promise, and has to say so.
+
+@pytest.mark.parametrize(("name", "rows", "segment"), LEAKS)
+def test_a_block_that_mixes_positions_before_the_mask_refuses_to_be_causal(
+    name: str, rows: int, segment: int | None
+) -> None:
+    """tatp22/linformer-pytorch#16: influence on 15 of the 15 pairs above the diagonal.
+
+    The one that is asked for by name has influence on none of them, and on all below.
     """
-    block, x = make(name), np.random.default_rng(1).normal(size=(6, 8))
-    allowed = causal(6, 6)
+    causal = segment is not None
+    block = make(name, rows=rows, **({"segment": segment} if segment is not None else {}))
 
     def run(t: Tensor) -> Tensor:
-        return block(t.reshape(1, 6, 8), allowed=allowed).reshape(6, 8)
+        return block(t.reshape(1, 6, 8), causal=causal).reshape(6, 8)
 
-    if not type(block).causal:
-        with pytest.raises(ValueError):
-            run(Tensor(x))
-        return
+    x = np.random.default_rng(1).normal(size=(6, 8))
     for matrix in (influence(run, x), reach(run, x)):
-        assert not np.triu(matrix, 1).any()
-        assert matrix.diagonal().all()
-        assert name != "multihead" or np.tril(matrix).sum() == 21  # dense: all of the past
+        assert np.triu(matrix, 1).sum() == LEAKS[name, rows, segment]
+        assert np.tril(matrix).sum() == 21
+    with pytest.raises(ValueError, match="cannot"):
+        block(Tensor(x[None]), causal=not causal)
+    with pytest.raises(ValueError, match="cannot leave out any pairs"):  # nor by way of a mask
+        block(Tensor(x[None]), allowed=np.tri(6, dtype=bool), causal=causal)
+
+
+def test_a_projection_for_six_positions_takes_four() -> None:
+    """lucidrains/linformer#8: softmax(Q (E[:, :4] K)ᵀ/√D) (F[:, :4] V)."""
+    block, x = make("linformer", rows=3), np.random.default_rng(1).normal(size=(1, 4, 8))
+    p = block.state()
+    q, k, v = ((x @ p[f"{n}.weight"] + p[f"{n}.bias"]).reshape(4, 2, 4).swapaxes(0, 1)
+               for n in ("query", "key", "value"))  # fmt: skip
+    k, v = p["mix_keys"][:, :4] @ k, p["mix_values"][:, :4] @ v
+    e = np.exp(q @ k.swapaxes(1, 2) / 2)
+    y = (e / e.sum(axis=-1, keepdims=True) @ v).swapaxes(0, 1).reshape(4, 8)
+    close(block(Tensor(x)).data[0], y @ p["out.weight"] + p["out.bias"])
+    with pytest.raises(ValueError, match="at most 6; got 7"):
+        block(Tensor(np.zeros((1, 7, 8))))
 
 
 @pytest.mark.parametrize("name", ATTENTION)
-def test_a_block_takes_short_texts_and_agrees_with_itself_on_them(name: str) -> None:
-    """lucidrains/linformer#8: under a causal mask four tokens give the first four of six."""
-    block, x = make(name), np.random.default_rng(1).normal(size=(1, 6, 8))
-    if not (type(block).any_length and type(block).causal):
-        pytest.skip("this block promises neither")
-    whole = block(Tensor(x), allowed=causal(6, 6)).numpy()
-    for length in range(1, 7):
-        short = block(Tensor(x[:, :length]), allowed=causal(length, length))
-        close(short.data, whole[:, :length])
-
-
-@pytest.mark.parametrize("name", ATTENTION)
-def test_what_a_block_cannot_do_it_refuses(name: str) -> None:
-    """A mask or a context that is dropped without a word is the leak."""
-    block, x = make(name), Tensor(np.random.default_rng(1).normal(size=(1, 6, 8)))
-    z = Tensor(np.random.default_rng(2).normal(size=(1, 4, 8)))
-    if type(block).cross:
-        assert not np.array_equal(block(x, context=z).data, block(x, context=z * 2).data)
-    else:
-        with pytest.raises(ValueError):
-            block(x, context=z)
-    if type(block).causal:
-        assert not np.array_equal(block(x).data, block(x, allowed=causal(6, 6)).data)
-
-
-@pytest.mark.parametrize("positions", ["learned", "rotary"])
-@pytest.mark.parametrize("name", ATTENTION)
-def test_a_language_model_cannot_see_the_symbol_it_is_to_predict(name: str, positions: str) -> None:
-    """Changing the symbol at j changes no logits before j, at any length up to the context."""
-    if not ATTENTION[name].causal:
-        pytest.skip("this block does not promise it")
-    config = GPTConfig(vocabulary=11, context=6, layers=2, heads=2, width=8, dropout=0.0,
-                       positions=positions, attention=name)  # fmt: skip
-    model = GPT(config)
-    double(model)
-    rng = np.random.default_rng(0)
-    for length in range(1, 7):
-        ids = rng.integers(0, 11, (1, length))
-        with no_grad():
-            before = model(ids).numpy()[0]
-            for j in range(length):
-                other = ids.copy()
-                other[0, j] = (ids[0, j] + 1) % 11
-                changed = (model(other).numpy()[0] != before).any(axis=-1)
-                assert not changed[:j].any() and changed[j:].all()
-            if length > 1:
-                close(model(ids[:, :-1]).data, before[None, :-1])
+def test_a_mask_or_a_context_is_never_dropped_without_a_word(name: str) -> None:
+    """What is dropped is the leak. Either it changes the result, or it is refused."""
+    rng, cannot = np.random.default_rng(1), ATTENTION[name].cannot
+    causal = "causal" not in cannot
+    block, x = make(name), Tensor(rng.normal(size=(1, 6, 8)))
+    calls: dict[str, dict[str, Any]] = {
+        "context": {"context": Tensor(rng.normal(size=(1, 4, 8)))},
+        "mask": {"allowed": np.eye(6, dtype=bool)},
+        "padding": {"allowed": padding([2], 6)},
+    }
+    for ability, call in calls.items():
+        if ability in cannot:
+            with pytest.raises(ValueError, match="cannot"):
+                block(x, causal=causal, **call)
+        else:
+            y = block(x, causal=causal, **call).data
+            assert not np.array_equal(y, block(x, causal=causal).data)
 
 
 def test_padding_behind_a_text_changes_nothing_before_it() -> None:

@@ -402,7 +402,7 @@ def test_a_block_of_attention_keeps_its_precision_with_masks_and_a_context(
 ) -> None:
     """1/√D, the mask, the norm, the division by a count."""
     rng = np.random.default_rng(0)
-    block, norm, head = MultiHead(4, 2, rng=rng), LayerNorm(4), Linear(4, 3, rng=rng)
+    block, norm, head = MultiHead(4, 2, longest=5, rng=rng), LayerNorm(4), Linear(4, 3, rng=rng)
     for module in (block, norm, head):
         if dtype is np.float64:
             double(module)
@@ -421,7 +421,7 @@ def test_a_block_of_attention_keeps_its_precision_with_masks_and_a_context(
 
 def test_rotary_angles_are_as_exact_as_the_numbers_they_turn() -> None:
     """Float64 through float32 tables has the type of float64 and the digits of float32."""
-    block = MultiHead(4, 1, rng=np.random.default_rng(0), rotary=True)
+    block = MultiHead(4, 1, longest=100, rng=np.random.default_rng(0), rotary=True)
     double(block)
     assert block.rotary is not None
     q, k = np.random.default_rng(1).normal(size=(2, 1, 4))

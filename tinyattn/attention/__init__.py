@@ -10,13 +10,17 @@ from tinyattn.attention.segments import in_segments, joined, look_back, looked_b
 from tinyattn.attention.bigbird import BigBird, hops, pattern
 from tinyattn.attention.linformer import Linformer, LinformerCausal
 from tinyattn.attention.latent import Latent
-from tinyattn.attention.penalties import Penalty, focus, near
+from tinyattn.attention.cost import evaluate, letters
+from tinyattn.attention.influence import influence
+from tinyattn.attention.dependency import dependency_block, dependency_scores, read_arcs
+from tinyattn.attention.penalties import Penalty, focus, measured, near
 from tinyattn.attention.registry import ATTENTION, options_of, parse
 
 __all__ = [
     "ABILITIES", "ATTENTION", "AttentionBlock", "BigBird", "Bilinear", "KeyValueCache", "Latent",
     "Linformer", "LinformerCausal", "MultiHead", "Penalty", "RandomSynthesizer", "Synthesizer",
-    "attend", "both", "causal", "factor", "focus", "hops", "in_segments", "joined", "look_back",
-    "looked_back", "merge", "merge_heads", "near", "options_of", "padding", "parse", "pattern",
-    "split_heads",
+    "attend", "both", "causal", "dependency_block", "dependency_scores", "evaluate", "factor",
+    "focus", "hops", "in_segments", "influence", "joined", "letters", "look_back", "looked_back",
+    "measured", "merge", "merge_heads", "near", "options_of", "padding", "parse", "pattern",
+    "read_arcs", "split_heads",
 ]  # fmt: skip

@@ -48,8 +48,8 @@ class BigBird(MultiHead):
         "mask": "it decides itself which pairs meet",
         "cache": "its keys are gathered a block of queries at a time",
     }
-    multiply_adds = "4·T·C² + 2·T·K·N·C"
-    weight_numbers = "H·T·K·N"
+    multiply_adds = "4·T·C² + 2·G·K·T·C + 2·(T - G·K)·K·N·C"
+    weight_numbers = "H·G·K·T + H·(T - G·K)·K·N"
 
     def __init__(
         self,
@@ -82,9 +82,9 @@ class BigBird(MultiHead):
         self.random_blocks, self.seed = random_blocks, seed
 
     def sizes(self) -> dict[str, int]:
-        """C, H, K and N, the blocks in a query's list."""
+        """C, H, K, N, the blocks in a query's list, and G, those whose queries see everything."""
         N = self.window_blocks + self.global_blocks + self.random_blocks
-        return super().sizes() | {"K": self.block, "N": N}
+        return super().sizes() | {"K": self.block, "N": N, "G": self.global_blocks}
 
     def pattern(self, blocks: int, causal: bool) -> np.ndarray:
         """Which blocks each of so many blocks looks at: (blocks, N), filled up with -1.
@@ -105,35 +105,45 @@ class BigBird(MultiHead):
         noise: Noise | None,
     ) -> Tensor:
         """What each query reads from the blocks in its list."""
-        K, T, xp = self.block, q_BHTD.shape[2], q_BHTD.xp
+        K, T = self.block, q_BHTD.shape[2]
         lists_MN = self.pattern(math.ceil(T / K), causal)
-        # The first blocks see everything; if causal, everything up to them is in their window.
+        # The first blocks see everything; if causal, everything up to them is in their lists.
         first = 0 if causal else min(self.global_blocks, len(lists_MN))
-        lists_MN = lists_MN[first:]
         parts = []
         if first:
-            parts.append(super().look(q_BHTD[:, :, : first * K], k_BHSD, v_BHSE, allowed,
-                                      causal, noise))  # fmt: skip
-        if len(lists_MN):
+            start = q_BHTD[:, :, : first * K]
+            parts.append(super().look(start, k_BHSD, v_BHSE, allowed, causal, noise))
+        if first < len(lists_MN):
+            lists_MN = lists_MN[first:]
             chosen_MN = np.maximum(lists_MN, 0)
-            places_MS = (chosen_MN[..., None] * K + np.arange(K)).reshape(len(lists_MN), -1)
-            real_MS = (lists_MN >= 0).repeat(K, axis=1) & (places_MS < T)
-            seen = asarray(real_MS[:, None, :], device=q_BHTD.device)  # (M, 1, S)
-            if causal:
-                queries_MK = np.arange(first * K, math.ceil(T / K) * K).reshape(-1, K)
-                past = places_MS[:, None, :] <= queries_MK[:, :, None]
-                seen = seen & asarray(past, device=q_BHTD.device)
-            if allowed is not None:
-                hidden = xp.broadcast_to(allowed, (*allowed.shape[:-1], T))
-                of_keys = hidden[..., asarray(np.minimum(places_MS, T - 1), device=q_BHTD.device)]
-                seen = seen & of_keys.swapaxes(-2, -3)  # (..., 1, M, S) -> (..., M, 1, S)
             y_BHMKE = ops.attention(
                 in_segments(q_BHTD[:, :, first * K :], K),
-                _gathered(k_BHSD, chosen_MN, K), _gathered(v_BHSE, chosen_MN, K), seen,
+                _gathered(k_BHSD, chosen_MN, K), _gathered(v_BHSE, chosen_MN, K),
+                self._seen(lists_MN, T, causal, allowed, q_BHTD),
                 scale=self.scale, dropout=self.dropout.rate, noise=noise,
             )  # fmt: skip
             parts.append(joined(y_BHMKE, T - first * K))
         return parts[0] if len(parts) == 1 else ops.concatenate(parts, axis=2)
+
+    def _seen(
+        self, lists_MN: np.ndarray, T: int, causal: bool, allowed: Array | None, like: Tensor
+    ) -> Array:
+        """Which of the gathered keys may be attended to: (M, K, S) or (.., M, 1, S), S = N·K.
+
+        Not those that fill lists or the last block up; if causal, none that stand behind.
+        """
+        K, M = self.block, len(lists_MN)
+        places_MS = (lists_MN[..., None] * K + np.arange(K)).reshape(M, -1)  # below 0 for no block
+        seen = ((places_MS >= 0) & (places_MS < T))[:, None]
+        if causal:
+            queries_MK1 = np.arange(M * K).reshape(M, K, 1)
+            seen = seen & (places_MS[:, None] <= queries_MK1)
+        found = asarray(seen, device=like.device)
+        if allowed is not None:
+            keys = like.xp.broadcast_to(allowed, (*allowed.shape[:-1], T))
+            where = asarray(places_MS.clip(0, T - 1), device=like.device)
+            found = found & keys[..., where].swapaxes(-2, -3)  # (.., 1, M, S) -> (.., M, 1, S)
+        return found
 
     def weights(
         self,
@@ -202,5 +212,5 @@ def _gathered(x_BHSD: Tensor, chosen_MN: np.ndarray, K: int) -> Tensor:
     """The blocks of keys or values that each block of queries looks at: (B, H, M, N·K, D)."""
     B, H, _, D = x_BHSD.shape
     M, N = chosen_MN.shape
-    blocks = in_segments(x_BHSD, K).take(chosen_MN, axis=2)
+    blocks = in_segments(x_BHSD, K).take(asarray(chosen_MN, device=x_BHSD.device), axis=2)
     return blocks.reshape(B, H, M, N * K, D)

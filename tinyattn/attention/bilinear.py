@@ -97,11 +97,10 @@ def merge(block: MultiHead) -> Bilinear:
 def factor(block: Bilinear) -> MultiHead:
     """The multi-head block whose scores are nearest, in the sense of least squares.
 
-    Forward: W_h ≈ Q_h K_hᵀ/√D from the D largest singular values of W_h, each shared out evenly;
-             b_Q,h is the least-squares solution of K_h b = √D u_h
+    Forward: [W_h; u_h] ≈ [Q_h; b_Q,h] K_hᵀ/√D, u_h and b_Q,h as one more row, from the D largest
+             singular values, each shared out evenly
     Raises:  ValueError for rotary attention, which turns other pairs when heads are narrower
-    Source:  Eckart and Young 1936; exact if W_h has rank D at most and u_h lies in its row space,
-             as after `merge`
+    Source:  Eckart and Young 1936; exact if [W_h; u_h] has rank D at most, as after `merge`
     """
     if block.rotary is not None:
         raise ValueError("factor: rotary positions turn all C numbers here, and D of them there")
@@ -109,17 +108,15 @@ def factor(block: Bilinear) -> MultiHead:
     D = C // H
     made = MultiHead(C, H, longest=block.longest, rng=np.random.default_rng(0),
                      dropout=block.dropout.rate)  # fmt: skip
-    left, size, right = np.linalg.svd(block.matrices())
+    w_HCC, u_HC = _by_head(block.query, H)
+    left, size, right = np.linalg.svd(np.concatenate([w_HCC, u_HC[:, None]], axis=1))
     root = np.sqrt(size[:, None, :D] / made.scale)
-    q_HCD = left[:, :, :D] * root
+    queries = left[:, :, :D] * root  # (H, C + 1, D)
     k_HCD = right[:, :D].swapaxes(1, 2) * root
-    _, u_HC = _by_head(block.query, H)
-    b_HD = np.stack([np.linalg.lstsq(k, u / made.scale, rcond=None)[0]
-                     for k, u in zip(k_HCD, u_HC, strict=True)])  # fmt: skip
-    made.query.weight = Parameter(q_HCD.transpose(1, 0, 2).reshape(C, C))
-    made.query.bias = Parameter(b_HD.reshape(C))
+    made.query.weight = Parameter(queries[:, :C].transpose(1, 0, 2).reshape(C, C))
+    made.query.bias = Parameter(queries[:, C].reshape(C))
     made.key.weight = Parameter(k_HCD.transpose(1, 0, 2).reshape(C, C))
-    made.key.bias = Parameter(np.zeros_like(b_HD.reshape(C)))
+    made.key.bias = Parameter(np.zeros_like(queries[:, C]).reshape(C))
     made.value, made.out = block.value, block.out
     return made
 

@@ -27,7 +27,8 @@ ABILITIES = {
     "cache": "continue a text from what it stored",
     "rotary": "turn queries and keys by their positions",
     "any length": "take a sequence longer than `longest`",
-    "distances": "say how far away it looks: its weights are over positions",
+    "focus": "be told to look at few places (penalties.py)",
+    "near": "be told to look at near places",
 }
 """What a block may be asked to do."""
 

@@ -3,7 +3,7 @@
 A Perceiver lets a few latent vectors read the whole input, and works on those. A language model
 has to keep the order of time: here the last position of every segment is a latent. It reads
 everything up to itself, and whoever comes later reads the latents instead of the text. Next:
-heads that are told where to look.
+what all this costs.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Latent(MultiHead):
         "padding": "it is causal: what fills a text up stands behind it and is not seen",
         "mask": "a latent reads for all queries that come later",
         "cache": "a segment has a latent only when it is finished",
-        "distances": "its weights are on latents, which have read everything before them",
+        "near": "its weights are on latents, which have read everything before them",
     }
     multiply_adds = "4·T·C² + 2·T/K·C² + 2·T/K·T·C + 2·T·(K + T/K)·C"
     weight_numbers = "H·T/K·T + H·T·(K + T/K)"
@@ -99,7 +99,7 @@ class Latent(MultiHead):
         allowed: Array | None = None,
         causal: bool = False,
     ) -> Tensor:
-        """The weights on the L latents, then on the T positions: (B, H, T, L + T)."""
+        """The weights on the T positions, then on the L latents: (B, H, T, T + L)."""
         self.check(x, context, allowed, causal)
         q_BHTD, k_BHSD = self.queries_and_keys(x, None, 0)
         z_BLC = self._read(q_BHTD, k_BHSD, split_heads(self.value(x), self.heads), None)

@@ -45,7 +45,7 @@ class Linformer(MultiHead):
         "mask": "its keys are mixtures, the same for every query",
         "cache": "every new position changes all its keys",
         "any length": "each position has learned columns in E and F",
-        "distances": "its weights are on mixtures of positions, which stand nowhere",
+        "near": "its weights are on mixtures of positions, which stand nowhere",
     }
     multiply_adds = "4·T·C² + 4·T·R·C"
     weight_numbers = "H·T·R"
@@ -137,7 +137,7 @@ class LinformerCausal(MultiHead):
         "padding": "it is causal: what fills a text up stands behind it and is not seen",
         "mask": "its keys are mixtures, the same for every query",
         "cache": "a segment is mixed only when it is finished",
-        "distances": "its weights are on mixtures of positions, which stand nowhere",
+        "near": "its weights are on mixtures of positions, which stand nowhere",
     }
     multiply_adds = "4·T·C² + 2·T·R·C + 2·T·(K + R·T/K)·C"
     weight_numbers = "H·T·(K + R·T/K)"
@@ -192,7 +192,7 @@ class LinformerCausal(MultiHead):
         allowed: Array | None = None,
         causal: bool = False,
     ) -> Tensor:
-        """The weights on the N mixtures of finished segments, then on the T positions."""
+        """The weights on the T positions, then on the N mixtures of finished segments."""
         self.check(x, context, allowed, causal)
         q_BHTD, k_BHSD = self.queries_and_keys(x, None, 0)
         mixed = self._mixed(self.mix_keys, k_BHSD)

@@ -9,13 +9,14 @@ the registry.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from tinyattn import ops
-from tinyattn.backend import Array, asarray
+from tinyattn.attention.block import ABILITIES
+from tinyattn.backend import Array, asarray, asnumpy
 from tinyattn.tensor import Tensor
 
 
@@ -69,6 +70,13 @@ class Penalty:
     def __bool__(self) -> bool:
         return self.focus > 0 or self.near > 0
 
+    def check(self, cannot: Mapping[str, str]) -> None:
+        """Raise a ValueError if a mechanism with these refusals cannot be told so."""
+        for name in ("focus", "near"):
+            if getattr(self, name) and name in cannot:
+                raise ValueError(f"penalty {name}: this attention cannot {ABILITIES[name]}: "
+                                 f"{cannot[name]}")  # fmt: skip
+
     def __call__(self, layers: Sequence[Tensor], counts: Array, divisor: float) -> Tensor:
         """What is added to the loss.
 
@@ -84,6 +92,22 @@ class Penalty:
             if self.near:
                 total = total + self.near * _mean(near(weights, self.cap), counts, divisor)
         return total * (1 / len(layers))
+
+
+def measured(
+    layers: Sequence[Tensor], counts: Array, cap: float, cannot: Mapping[str, str]
+) -> dict[str, float]:
+    """What heads do now: their mean entropy, in nats, and their mean capped distance, positions².
+
+    What `cannot` names is left out. Shapes: as for `Penalty`.
+    """
+    number = max(1.0, float(np.count_nonzero(asnumpy(counts))))
+    found = {}
+    if "focus" not in cannot:
+        found["entropy"] = [_mean(focus(w), counts, number).item() for w in layers]
+    if "near" not in cannot:
+        found["distance"] = [_mean(near(w, cap), counts, number).item() for w in layers]
+    return {name: sum(values) / len(values) for name, values in found.items()}
 
 
 def _mean(values_BHT: Tensor, counts: Array, divisor: float) -> Tensor:

@@ -34,7 +34,11 @@ def options_of(kind: type) -> dict[str, int]:
     """The arguments that a mechanism has of its own, with their defaults."""
     common = inspect.signature(AttentionBlock.__init__).parameters
     own = inspect.signature(kind.__init__).parameters  # type: ignore[misc]
-    return {name: p.default for name, p in own.items() if name not in common}
+    return {
+        name: p.default
+        for name, p in own.items()
+        if name not in common and p.kind is p.KEYWORD_ONLY
+    }
 
 
 def parse(text: str, known: Mapping[str, type]) -> tuple[str, dict[str, int]]:

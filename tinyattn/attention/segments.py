@@ -60,12 +60,16 @@ def look_back(
     segment = np.arange(M)[:, None, None]
     own = np.broadcast_to(np.tri(K, dtype=bool), (M, K, K))
     finished = np.broadcast_to(np.arange(N) // max(1, rows) < segment, (M, K, N))
-    allowed = asarray(np.concatenate([finished, own], axis=-1), device=q_BHTD.device)
+    allowed = asarray(np.concatenate([own, finished], axis=-1), device=q_BHTD.device)
 
     def keys(summary: Tensor, own: Tensor) -> Tensor:
-        """(B, H, M, N + K, D): for each segment all summaries, then its own positions."""
+        """(B, H, M, K + N, D): for each segment its own positions, then all summaries.
+
+        In this order a weight stands at the same index, and is dropped or not, however long the
+        text becomes.
+        """
         every = summary.expand_dims(2).broadcast_to((B, H, M, N, summary.shape[-1]))
-        return ops.concatenate([every, in_segments(own, K)], axis=3)
+        return ops.concatenate([in_segments(own, K), every], axis=3)
 
     y_BHMKE = ops.attention(
         in_segments(q_BHTD, K), keys(summary_k, k_BHTD), keys(summary_v, v_BHTE), allowed,
@@ -77,17 +81,17 @@ def look_back(
 def looked_back(
     q_BHTD: Tensor, k_BHTD: Tensor, summary_k: Tensor, *, K: int, scale: float
 ) -> Tensor:
-    """The weights of `look_back`, on the N summaries and then on the T positions: (B, H, T, N + T).
+    """The weights of `look_back`, on the T positions and then on the N summaries: (B, H, T, T + N).
 
     Answers are linear in the values: if value number i is the i-th row of the identity, the
     answer is the list of weights.
     """
     T, N = q_BHTD.shape[2], summary_k.shape[2]
-    identity = np.eye(N + T)
+    identity = np.eye(T + N)
     as_values = [
         Tensor(part, dtype=q_BHTD.dtype, device=q_BHTD.device).broadcast_to(
             (*q_BHTD.shape[:2], *part.shape)
         )
-        for part in (identity[:N], identity[N:])
+        for part in (identity[:T], identity[T:])
     ]
-    return look_back(q_BHTD, k_BHTD, as_values[1], summary_k, as_values[0], K=K, scale=scale)
+    return look_back(q_BHTD, k_BHTD, as_values[0], summary_k, as_values[1], K=K, scale=scale)

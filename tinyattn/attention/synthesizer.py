@@ -69,8 +69,9 @@ class Synthesizer(AttentionBlock):
 
     def _scores(self, x: Tensor, start: int) -> Tensor:
         """(B, H, T, S) scores of x's positions, of which the first is number `start`."""
-        hidden_BHTD = ops.relu(split_heads(self.hidden(x), self.heads))
-        return self.scores(hidden_BHTD)[..., : start + x.shape[1]]
+        hidden_BHTD, stop = ops.relu(split_heads(self.hidden(x), self.heads)), start + x.shape[1]
+        assert self.scores.bias is not None
+        return ops.linear(hidden_BHTD, self.scores.weight[:, :stop], self.scores.bias[:stop])
 
     def __call__(
         self,

@@ -18,10 +18,12 @@ import click
 
 from tinyattn import __version__
 from tinyattn.backend import keep_freed_memory
+from tinyattn.cli.compare import compare
 from tinyattn.cli.info import info
 from tinyattn.cli.options import DeviceMissing
+from tinyattn.cli.parse import parse
 from tinyattn.cli.train import finetune, pretrain, quickstart
-from tinyattn.cli.use import baseline, evaluate, generate
+from tinyattn.cli.use import baseline, convert, evaluate, generate
 from tinyattn.cli.world import world
 
 __all__ = ["main"]
@@ -99,5 +101,8 @@ def main() -> None:
     keep_freed_memory()
 
 
-for command in (quickstart, world, pretrain, finetune, evaluate, baseline, generate, info):
+for command in (
+    quickstart, world, pretrain, finetune, evaluate, baseline, generate, convert, compare, parse,
+    info,
+):  # fmt: skip
     main.add_command(command)

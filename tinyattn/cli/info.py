@@ -31,7 +31,8 @@ def info(start: Path | None, recipe: str | None, as_json: bool) -> None:
         print_json(facts)
     else:
         for key, value in facts.items():
-            click.echo(f"{key}: {', '.join(value) if isinstance(value, list) else value}")
+            listed = "; ".join(value) if isinstance(value, list) else value
+            click.echo(f"{key}: {listed}")
 
 
 def _about_run(start: Path) -> dict[str, Any]:
@@ -53,7 +54,9 @@ def _about_machine() -> dict[str, Any]:
     import numpy as np
     from threadpoolctl import threadpool_info
 
+    from tinyattn.attention import options_of
     from tinyattn.backend import get_device
+    from tinyattn.models import MECHANISMS
     from tinyattn.report import curves
     from tinyattn.tasks.recipe import recipe_names
     from tinyattn.training.step import available_cores
@@ -77,4 +80,8 @@ def _about_machine() -> dict[str, Any]:
         "cuda": cuda,
         "pictures": "matplotlib" if curves.available() else "no: pip install 'tinyattn[plot]'",
         "recipes": recipe_names(),
+        "attention": [
+            ",".join([name, *(f"{k}={v}" for k, v in options_of(kind).items())])
+            for name, kind in MECHANISMS.items()
+        ],
     }

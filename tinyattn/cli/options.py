@@ -33,6 +33,24 @@ UNKNOWN = option("--unknown", default="error", type=click.Choice(["error", "drop
                  help="What to do with a character that is not in the vocabulary.")  # fmt: skip
 SET = option("--set", "sets", multiple=True, metavar="TABLE.KEY=VALUE",
              help="One setting, such as pretrain.learning_rate=3e-3; may be repeated.")  # fmt: skip
+ATTENTION = option(
+    "--attention",
+    metavar="NAME[,OPTION=NUMBER..]",
+    help="Which attention, such as bigbird,block=16; `tinyattn info` lists them.",
+)
+POSITIONS = option(
+    "--positions",
+    type=click.Choice(["learned", "rotary"]),
+    help="By default as the recipe says, learned if the attention has no keys.",
+)
+PENALTY = option(
+    "--penalty",
+    "penalties",
+    multiple=True,
+    metavar="NAME=WEIGHT[,cap=SQUARE]",
+    help="Tell heads to look at few places (focus=0.01) or near ones "
+    "(near=0.001,cap=64); may be repeated.",
+)
 OVERWRITE = option("--overwrite", is_flag=True, help="Replace what --out holds.")
 
 
@@ -44,7 +62,7 @@ def stage_options(default_out: str, default_recipe: str) -> Callable[[Any], Any]
         option("--recipe", help=f"Settings to begin with: a name that `tinyattn info` lists; "
                                 f"by default {default_recipe}."),
         option("--config", type=FILE, help="A TOML file whose settings override the recipe's."),
-        SET,
+        ATTENTION, POSITIONS, PENALTY, SET,
         option("--out", type=FOLDER, default=default_out, help="The run folder to write."),
         option("--resume", is_flag=True, help="Go on with the run in --out."),
         OVERWRITE, SEED, DEVICE, WORKERS, JSON,
@@ -73,6 +91,8 @@ def open_stage(
     from tinyattn.tasks.runs import open_run
 
     settings = parse_settings(options["sets"]) | extra
+    settings |= model_settings(options["attention"], options["positions"])
+    settings |= {f"penalty.{k}": v for k, v in parse_penalties(options["penalties"]).items()}
     for name in ("epochs", "steps"):
         if options[name] is not None:
             settings[f"{table}.{name}"] = options[name]
@@ -82,6 +102,37 @@ def open_stage(
     return recipe, RunOptions(
         folder, options["seed"], device, options["workers"], resume=options["resume"]
     )
+
+
+def model_settings(attention: str | None, positions: str | None) -> dict[str, str]:
+    """The settings that --attention and --positions ask for."""
+    from tinyattn.models import MECHANISMS
+
+    settings = {"model.attention": attention, "model.positions": positions}
+    mechanism = MECHANISMS.get(attention.partition(",")[0]) if attention else None
+    if positions is None and mechanism and "rotary" in mechanism.cannot:
+        settings["model.positions"] = "learned"
+    return {key: value for key, value in settings.items() if value is not None}
+
+
+def parse_penalties(penalties: tuple[str, ...]) -> dict[str, float]:
+    """`focus=0.01` and `near=0.001,cap=64` as the settings focus, near and cap."""
+    found: dict[str, float] = {}
+    for item in penalties:
+        for position, part in enumerate(item.split(",")):
+            key, _, value = part.strip().partition("=")
+            if key not in (("focus", "near") if position == 0 else ("cap",)):
+                raise click.BadParameter(
+                    f"want focus=WEIGHT, or near=WEIGHT,cap=POSITIONS²; got {item!r}",
+                    param_hint="--penalty",
+                )
+            try:
+                found[key] = float(value)
+            except ValueError as error:
+                raise click.BadParameter(
+                    f"{key} must be a number; got {value!r}", param_hint="--penalty"
+                ) from error
+    return found
 
 
 def parse_settings(sets: tuple[str, ...]) -> dict[str, Any]:
@@ -133,9 +184,11 @@ def finish(folder: Path, title: str, as_json: bool) -> None:
         click.echo(f"{title}: there was nothing left to do; the run is in {folder}")
         return
     validation = f", validation loss {last['validation']:.3f}" if "validation" in last else ""
+    units = {"entropy": "nats", "distance": "positions²"}
+    heads = ", ".join(f"{name} {last[name]:.2f} {units[name]}" for name in units if name in last)
     click.echo(
         f"{title}: step {last['step']}, loss {last['loss']:.3f}{validation} nats, "
-        f"{last['seconds']:.0f} s; the run is in {folder}"
+        f"{last['seconds']:.0f} s; heads: {heads or 'not looked at'}; the run is in {folder}"
     )
 
 

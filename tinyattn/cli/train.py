@@ -9,21 +9,26 @@ from typing import Any
 import click
 
 from tinyattn.cli.options import (
+    ATTENTION,
     DEVICE,
     FILE,
     FOLDER,
     JSON,
     OVERWRITE,
+    PENALTY,
+    POSITIONS,
     SEED,
     SET,
     UNKNOWN,
     WORKERS,
     draw,
     finish,
+    model_settings,
     note_dropped,
     open_device,
     open_stage,
     option,
+    parse_penalties,
     parse_settings,
     print_json,
     stage_options,
@@ -33,6 +38,9 @@ from tinyattn.cli.options import (
 @click.command()
 @option("--out", type=FOLDER, help="Where to keep the world and the runs; by default nowhere.")
 @option("--recipe", default="world", help="Settings to begin with.")
+@ATTENTION
+@POSITIONS
+@PENALTY
 @SET
 @OVERWRITE
 @SEED
@@ -40,38 +48,62 @@ from tinyattn.cli.options import (
 @WORKERS
 @JSON
 def quickstart(
-    out: Path | None,
-    recipe: str,
-    sets: tuple[str, ...],
-    overwrite: bool,
-    seed: int,
-    device: str,
-    workers: int | None,
-    as_json: bool,
-) -> None:
+    out: Path | None, recipe: str, attention: str | None, positions: str | None,
+    penalties: tuple[str, ...], sets: tuple[str, ...], overwrite: bool, seed: int, device: str,
+    workers: int | None, as_json: bool,
+) -> None:  # fmt: skip
     """Run the whole job on a made-up world: a few minutes on two cores.
 
     Pretrains on a corpus, finetunes on questions with and without that pretraining, and asks about
     held-out people, whose birthplaces stand in the corpus and nowhere else.
+
+    With --attention all, does so for each kind of attention (not without pretraining).
+
+    \b
+    tinyattn quickstart
+    tinyattn quickstart --attention bigbird
+    tinyattn quickstart --attention all
     """
     from tinyattn.report.progress import Progress
     from tinyattn.tasks.knowledge import RunOptions
-    from tinyattn.tasks.quickstart import as_dict, as_table
-    from tinyattn.tasks.quickstart import quickstart as run
     from tinyattn.tasks.recipe import load_recipe
 
-    settings = load_recipe(recipe, overrides=parse_settings(sets))
+    every = attention == "all"
+    settings = parse_settings(sets) | model_settings(None if every else attention, positions)
+    settings |= {f"penalty.{k}": v for k, v in parse_penalties(penalties).items()}
+    chosen = load_recipe(recipe, overrides=settings)
     with tempfile.TemporaryDirectory() as nowhere, Progress() as bar:
-        options = RunOptions(out or Path(nowhere), seed, open_device(device), workers)
-        rows, seconds = run(settings, bar.watch(options), overwrite=overwrite, say=bar.say)
+        options = bar.watch(RunOptions(out or Path(nowhere), seed, open_device(device), workers))
+        job = _every_attention if every else _one_attention
+        facts, text, stages = job(chosen, options, overwrite=overwrite, say=bar.say)
     if as_json:
-        print_json(as_dict(rows, seconds))
+        print_json(facts)
         return
-    click.echo(as_table(rows, seconds))
+    click.echo(text)
     if out:
-        for stage in ("scratch", "pretrain", "finetune"):
+        for stage in stages:
             draw(out / stage, stage)
         click.echo(f"The world's files, the runs and the predictions are in {out}.")
+
+
+def _one_attention(recipe: Any, options: Any, **more: Any) -> tuple[dict[str, Any], str, list[str]]:
+    """The quickstart itself: its result for programs and for people, and the runs it made."""
+    from tinyattn.tasks.quickstart import as_dict, as_table
+    from tinyattn.tasks.quickstart import quickstart as run
+
+    rows, seconds = run(recipe, options, **more)
+    return as_dict(rows, seconds), as_table(rows, seconds), ["scratch", "pretrain", "finetune"]
+
+
+def _every_attention(
+    recipe: Any, options: Any, **more: Any
+) -> tuple[dict[str, Any], str, list[str]]:
+    """The same for every attention."""
+    from tinyattn.tasks.family import as_dict, as_table, family
+
+    guess, rows = family(recipe, options, **more)
+    runs = [f"{row.name}/{stage}" for row in rows for stage in ("pretrain", "finetune")]
+    return as_dict(guess, rows), as_table(guess, rows), runs
 
 
 @click.command()
@@ -121,6 +153,9 @@ def finetune(
 
     if start is not None and corpus is not None:
         raise click.UsageError("give --from RUN (pretrained) or --corpus FILE (not), not both")
+    if corpus is None and (options["attention"] or options["positions"]):
+        raise click.UsageError("the model is that of --from; --attention and --positions are for "
+                               "a new one, with --corpus")  # fmt: skip
     known = [(question, answer) for question, answer in read_pairs(pairs) if answer is not None]
     if not known:
         raise DataError(f"{pairs}: no line has a tab and an answer; there is nothing to learn")

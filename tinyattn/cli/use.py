@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -9,7 +10,9 @@ import click
 from tinyattn.cli.options import (
     DEVICE,
     FILE,
+    FOLDER,
     JSON,
+    OVERWRITE,
     SEED,
     UNKNOWN,
     note_dropped,
@@ -130,3 +133,37 @@ def generate(
         print_json({"text": text})
     else:
         click.echo()
+
+
+@click.command()
+@option("--from", "start", type=FILE, default="runs/pretrain", help="The run or checkpoint.")
+@option(
+    "--to",
+    type=click.Choice(["bilinear", "multihead"]),
+    default="bilinear",
+    help="What its attention becomes.",
+)
+@option("--out", type=FOLDER, required=True, help="The run folder to write.")
+@OVERWRITE
+@JSON
+def convert(start: Path, to: str, out: Path, overwrite: bool, as_json: bool) -> None:
+    """Rewrite a multi-head model with one matrix for two in every head, or back.
+
+    \b
+    tinyattn convert --from runs/pretrain --out runs/merged
+    tinyattn convert --from runs/merged --to multihead --out runs/back
+    """
+    from tinyattn.tasks.conversion import convert as rewrite
+    from tinyattn.tasks.runs import load_run, open_run
+
+    trained = load_run(start)
+    folder = open_run(out, overwrite=overwrite, resume=False)
+    made = rewrite(trained, to, folder)
+    if as_json:
+        print_json({"folder": str(folder), "attention": to, **asdict(made)})
+    else:
+        click.echo(
+            f"{made.before:,} parameters became {made.after:,}; largest difference of the logits "
+            f"in float64: {made.difference:.1e}, and back again {made.back:.1e}; "
+            f"the run is in {folder}"
+        )

@@ -6,9 +6,10 @@ from tinyattn.data.batches import PAD, Batch, pad_rows
 from tinyattn.data.corruption import Corruption
 from tinyattn.data.questions import answer_of, question_example
 from tinyattn.data.world import World, make_world
+from tinyattn.data.conllu import Sentence, read_conllu
 
 __all__ = [
-    "MASK_CHARACTER", "PAD", "PAD_CHARACTER", "Batch", "Corruption", "DataError", "Vocabulary",
-    "World", "answer_of", "documents_of", "make_world", "pad_rows", "question_example",
-    "read_pairs", "read_text",
+    "MASK_CHARACTER", "PAD", "PAD_CHARACTER", "Batch", "Corruption", "DataError", "Sentence",
+    "Vocabulary", "World", "answer_of", "documents_of", "make_world", "pad_rows",
+    "question_example", "read_conllu", "read_pairs", "read_text",
 ]  # fmt: skip

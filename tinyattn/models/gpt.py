@@ -7,6 +7,8 @@ writing with it.
 
 from __future__ import annotations
 
+from collections import ChainMap
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +22,7 @@ from tinyattn.nn import Dropout, Embedding, LayerNorm, LearnedPositions, Linear,
 from tinyattn.noise import Noise, check_rate
 from tinyattn.tensor import Tensor
 
-MECHANISMS: dict[str, Any] = {**ATTENTION, "perceiver": Perceiver}
+MECHANISMS: Mapping[str, Any] = ChainMap({"perceiver": Perceiver}, ATTENTION)
 """What `attention` may name: a block for every layer, or a way to put layers together."""
 
 
@@ -54,8 +56,7 @@ class GPTConfig:
         for field, names in choices.items():
             if getattr(self, field) not in names:
                 raise ValueError(f"{field} must be one of {names}; got {getattr(self, field)!r}")
-        name, _ = parse(self.attention, MECHANISMS)
-        cannot = MECHANISMS[name].cannot
+        name, cannot = self.mechanism[0], self.cannot
         if "causal" in cannot:
             raise ValueError(f"a GPT needs causal attention, not {name!r}: {cannot['causal']}")
         if self.positions == "rotary" and "rotary" in cannot:
@@ -68,10 +69,32 @@ class GPTConfig:
             )
         if name == "perceiver" and self.layers < 2:
             raise ValueError(f"'perceiver' needs at least 2 layers, down and up; got {self.layers}")
+        self._check_options()
+
+    @property
+    def mechanism(self) -> tuple[str, dict[str, int]]:
+        """The name in MECHANISMS that `attention` says, and the options."""
+        return parse(self.attention, MECHANISMS)
+
+    @property
+    def cannot(self) -> dict[str, str]:
+        """What its attention refuses to do, and why."""
+        refusals: dict[str, str] = MECHANISMS[self.mechanism[0]].cannot
+        return refusals
+
+    def _check_options(self) -> None:
+        """Make the mechanism once, as narrow as can be: it refuses options that do not fit."""
+        name, options = self.mechanism
+        rng = np.random.default_rng(0)
+        kind: Any = MECHANISMS[name]
+        if name in ATTENTION:
+            kind(2 * self.heads, self.heads, longest=self.context, rng=rng, **options)
+        else:
+            kind(1, rng=rng, **options)
 
     def new_layers(self, rng: np.random.Generator) -> list[Layer]:
         """The layers of such a model, with the attention that `attention` names."""
-        name, options = parse(self.attention, MECHANISMS)
+        name, options = self.mechanism
         if name not in ATTENTION:
             name, options = "multihead", {}
         return [
@@ -105,7 +128,7 @@ class GPT(Module):
         self.blocks = config.new_layers(rng)
         self.norm = LayerNorm(config.width)
         self.head = Linear(config.width, config.vocabulary, rng=rng, bias=False)
-        name, options = parse(config.attention, MECHANISMS)
+        name, options = config.mechanism
         self.perceiver = (
             Perceiver(config.width, rng=rng, **options) if name == "perceiver" else None
         )
@@ -154,11 +177,6 @@ class GPT(Module):
                     x_BTC, causal=True, noise=noise, cache=cache[i] if cache else None, watch=watch
                 )
         return self.head(self.norm(x_BTC))
-
-    @property
-    def cached(self) -> bool:
-        """Whether it can continue a text from what it stored."""
-        return "cache" not in MECHANISMS[parse(self.config.attention, MECHANISMS)[0]].cannot
 
     def new_cache(self) -> list[KeyValueCache]:
         """An empty cache for one text (or one batch of texts that grow together)."""

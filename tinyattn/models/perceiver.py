@@ -42,7 +42,8 @@ class Perceiver(Module):
     cannot: ClassVar[dict[str, str]] = {
         "bidirectional": "its masks go by index",
         "cache": "its last layer reads the latents, not the text",
-        "distances": "its weights are on latents, which have read everything before them",
+        "focus": "in most of its layers the queries are latents",
+        "near": "its latents stand nowhere in the text",
     }
     multiply_adds = "4·T·C² + 4·L·C² + 4·T·L·C"
     weight_numbers = "2·H·T·L"

@@ -11,7 +11,7 @@ does not. Next: how parameters begin.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -60,9 +60,16 @@ class Module:
 
     def to(self, device: str) -> Module:
         """Move every parameter to `device`, in place; returns the module."""
-        moved: dict[int, Parameter] = {}
+        return self._replace(lambda parameter: parameter.to(device))
+
+    def astype(self, dtype: Any) -> Module:
+        """Make every parameter "float32" or "float64", in place; returns the module."""
+        return self._replace(lambda p: Parameter(p.data.astype(dtype), name=p.name))
+
+    def _replace(self, change: Callable[[Parameter], Parameter]) -> Module:
+        changed: dict[int, Parameter] = {}
         for _, owner, key, parameter in list(self._walk()):
-            owner[key] = moved.setdefault(id(parameter), parameter.to(device))
+            owner[key] = changed.setdefault(id(parameter), change(parameter))
         return self
 
     def state(self) -> dict[str, np.ndarray]:

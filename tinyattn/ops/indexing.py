@@ -76,7 +76,7 @@ def take(xp: Any, x: Array, indices: Index, *, axis: int = 0) -> Any:
         backend.scatter_add(xp.moveaxis(out, axis, 0), keys[-1].ravel(), slices)
         return out
 
-    return x[keys], (dx,)
+    return xp.take(x, keys[-1], axis=axis), (dx,)  # x[keys] would stand in memory in another order
 
 
 def _along(xp: Any, indices: Array, axis: int) -> tuple[Array, ...]:

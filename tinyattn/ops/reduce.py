@@ -16,13 +16,14 @@ from tinyattn.op import op
 Axis = int | tuple[int, ...] | None
 
 
-def spread(g: Array, x: Array, axis: Axis, keepdims: bool) -> Array:
-    """g, the gradient of a reduction of x, with the reduced axes back in place as size 1."""
-    if keepdims or g.ndim == x.ndim:
+def spread(g: Array, shape: tuple[int, ...], axis: Axis, keepdims: bool) -> Array:
+    """g, the gradient of a reduction, with the reduced axes of `shape` back in place as size 1."""
+    ndim = len(shape)
+    if keepdims or g.ndim == ndim:
         return g
-    axes = range(x.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
-    reduced = {a % x.ndim for a in axes}
-    return g.reshape(tuple(1 if i in reduced else n for i, n in enumerate(x.shape)))
+    axes = range(ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    reduced = {a % ndim for a in axes}
+    return g.reshape(tuple(1 if i in reduced else n for i, n in enumerate(shape)))
 
 
 def count(x: Array, axis: Axis) -> int:
@@ -46,8 +47,9 @@ def sum(xp: Any, x: Array, *, axis: Axis = None, keepdims: bool = False) -> Any:
     Backward: dx = g
     Shapes:   y is x without the axes `axis` (of size 1 with keepdims)
     """
+    shape = x.shape  # all that the vjp keeps
     y = x.sum(axis=axis, keepdims=keepdims)
-    return y, (lambda g: xp.broadcast_to(spread(g, x, axis, keepdims), x.shape),)
+    return y, (lambda g: xp.broadcast_to(spread(g, shape, axis, keepdims), shape),)
 
 
 @op
@@ -59,18 +61,18 @@ def mean(xp: Any, x: Array, *, axis: Axis = None, keepdims: bool = False) -> Any
     Shapes:   y is x without the axes `axis`
     Raises:   ValueError for the mean of nothing
     """
-    n = _not_empty("mean", x, axis)
+    n, shape = _not_empty("mean", x, axis), x.shape
     y = x.mean(axis=axis, keepdims=keepdims)
-    return y, (lambda g: xp.broadcast_to(spread(g / n, x, axis, keepdims), x.shape),)
+    return y, (lambda g: xp.broadcast_to(spread(g / n, shape, axis, keepdims), shape),)
 
 
 def _extreme(xp: Any, x: Array, y: Array, axis: Axis, keepdims: bool) -> Any:
     """max and min share their gradient: equal parts to all who attain the extreme."""
 
     def dx(g: Array) -> Array:
-        attains = (x == spread(y, x, axis, keepdims)).astype(x.dtype)
+        attains = (x == spread(y, x.shape, axis, keepdims)).astype(x.dtype)
         sharers = attains.sum(axis=axis, keepdims=True)
-        return attains / sharers * spread(g, x, axis, keepdims)
+        return attains / sharers * spread(g, x.shape, axis, keepdims)
 
     return y, (dx,)
 
@@ -121,7 +123,7 @@ def var(xp: Any, x: Array, *, axis: Axis = None, keepdims: bool = False) -> Any:
     n = _not_empty("var", x, axis)
     centred = _centred(x, axis)
     y = (centred * centred).mean(axis=axis, keepdims=keepdims)
-    return y, (lambda g: spread(g, x, axis, keepdims) * centred * (2 / n),)
+    return y, (lambda g: spread(g, x.shape, axis, keepdims) * centred * (2 / n),)
 
 
 @op
@@ -137,8 +139,8 @@ def std(xp: Any, x: Array, *, axis: Axis = None, keepdims: bool = False) -> Any:
     n = _not_empty("std", x, axis)
     centred = _centred(x, axis)
     y = xp.sqrt((centred * centred).mean(axis=axis, keepdims=keepdims))
-    return y, (lambda g: centred * _ratio(xp, spread(g, x, axis, keepdims),
-                                          spread(y, x, axis, keepdims) * n),)  # fmt: skip
+    return y, (lambda g: centred * _ratio(xp, spread(g, x.shape, axis, keepdims),
+                                          spread(y, x.shape, axis, keepdims) * n),)  # fmt: skip
 
 
 @op
@@ -151,8 +153,8 @@ def norm(xp: Any, x: Array, *, axis: Axis = None, keepdims: bool = False) -> Any
     Units:    those of x
     """
     y = xp.sqrt((x * x).sum(axis=axis, keepdims=keepdims))
-    return y, (lambda g: x * _ratio(xp, spread(g, x, axis, keepdims),
-                                    spread(y, x, axis, keepdims)),)  # fmt: skip
+    return y, (lambda g: x * _ratio(xp, spread(g, x.shape, axis, keepdims),
+                                    spread(y, x.shape, axis, keepdims)),)  # fmt: skip
 
 
 def _ratio(xp: Any, a: Array, b: Array) -> Array:
@@ -190,6 +192,6 @@ def logsumexp(xp: Any, x: Array, *, axis: Axis = -1, keepdims: bool = False) -> 
     y = xp.where(total == 0, -math.inf, xp.log(xp.where(total == 0, 1, total)) + m)
 
     def dx(g: Array) -> Array:
-        return spread(g, x, axis, keepdims) * xp.exp(x - xp.where(total == 0, 0, y))
+        return spread(g, x.shape, axis, keepdims) * xp.exp(x - xp.where(total == 0, 0, y))
 
     return y if keepdims else xp.squeeze(y, axis=axis), (dx,)

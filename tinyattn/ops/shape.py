@@ -24,7 +24,8 @@ def reshape(xp: Any, x: Array, *, shape: tuple[int, ...]) -> Any:
     Shapes:   x any -> y `shape`; one size may be -1 and is computed
     Raises:   ValueError if the number of elements differs
     """
-    return x.reshape(shape), (lambda g: g.reshape(x.shape),)
+    before = x.shape  # all that the vjp keeps
+    return x.reshape(shape), (lambda g: g.reshape(before),)
 
 
 @op
@@ -72,7 +73,8 @@ def expand_dims(xp: Any, x: Array, *, axis: int | tuple[int, ...]) -> Any:
     Backward: dx = g without the axis
     Shapes:   y has x's sizes, and 1 at each place of `axis`
     """
-    return xp.expand_dims(x, axis), (lambda g: g.reshape(x.shape),)
+    before = x.shape
+    return xp.expand_dims(x, axis), (lambda g: g.reshape(before),)
 
 
 @op
@@ -84,7 +86,8 @@ def squeeze(xp: Any, x: Array, *, axis: int | tuple[int, ...] | None = None) -> 
     Shapes:   y has x's sizes but those axes
     Raises:   ValueError if a named axis is not of size 1
     """
-    return xp.squeeze(x, axis=axis), (lambda g: g.reshape(x.shape),)
+    before = x.shape
+    return xp.squeeze(x, axis=axis), (lambda g: g.reshape(before),)
 
 
 @op

@@ -5,9 +5,16 @@ from tinyattn.tasks.runs import Trained, load_run
 from tinyattn.tasks.examples import QuestionExamples, SpanExamples, TextExamples
 from tinyattn.tasks.knowledge import RunOptions, finetune, pretrain
 from tinyattn.tasks.evaluation import Score, answer, score
+from tinyattn.tasks.conversion import convert
 from tinyattn.tasks.quickstart import quickstart
+from tinyattn.tasks.family import causal_attentions, family, with_attention
+from tinyattn.tasks.treebank import Symbols, TreeExamples, baselines, split
+from tinyattn.tasks.dependency import load_parser, parse_sentences, train_parser
+from tinyattn.tasks.parsers import attachment, compare_penalties
 
 __all__ = [
-    "QuestionExamples", "Recipe", "RunOptions", "Score", "SpanExamples", "TextExamples", "Trained",
-    "answer", "finetune", "load_recipe", "load_run", "pretrain", "quickstart", "score",
+    "QuestionExamples", "Recipe", "RunOptions", "Score", "SpanExamples", "Symbols", "TextExamples",
+    "Trained", "TreeExamples", "answer", "attachment", "baselines", "causal_attentions",
+    "compare_penalties", "convert", "family", "finetune", "load_parser", "load_recipe", "load_run",
+    "parse_sentences", "pretrain", "quickstart", "score", "split", "train_parser", "with_attention",
 ]  # fmt: skip

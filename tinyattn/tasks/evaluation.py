@@ -1,8 +1,8 @@
 """Chapter 9, continued: judging the answers.
 
 An answer is right if it is the expected place, letter for letter. Of so many right answers out of
-so many questions, the interval says what share a much longer examination might show. Next: the
-quickstart.
+so many questions, the interval says what share a much longer examination might show. Next: one
+model, written in two ways.
 """
 
 from __future__ import annotations

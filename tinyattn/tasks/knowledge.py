@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tinyattn import ops
+from tinyattn.attention import Penalty, measured
 from tinyattn.backend import asarray
 from tinyattn.data.batches import PAD, Batch
 from tinyattn.data.text import DataError, documents_of
@@ -34,8 +35,9 @@ from tinyattn.training.step import SHARD_TOKENS
 
 Pairs = list[tuple[str, str]]
 
-VALIDATIONS = 10  # in a run, evenly spread
+MEASURES = 10  # in a run, evenly spread
 WINDOWS = 64  # of the validation text that are looked at each time
+WATCHED = 16  # examples whose attention weights are looked at each time
 
 
 @dataclass(frozen=True)
@@ -51,13 +53,19 @@ class RunOptions:
     on_step: Callable[[dict[str, Any]], None] = lambda entry: None
 
 
-def language_model_loss(model: GPT) -> Callable[[Batch, Noise | None, float], Tensor]:
-    """The cross-entropy of the next symbol, over all targets that are not PAD."""
+def language_model_loss(
+    model: GPT, penalty: Penalty | None = None
+) -> Callable[[Batch, Noise | None, float], Tensor]:
+    """The cross-entropy of the next symbol, over all targets that are not PAD, and a penalty."""
 
     def loss(batch: Batch, noise: Noise | None, divisor: float) -> Tensor:
-        logits = model(batch.inputs, noise=noise)
+        watch: list[Tensor] | None = [] if penalty else None
+        logits = model(batch.inputs, noise=noise, watch=watch)
         targets = asarray(batch.targets, device=model.device)
-        return ops.cross_entropy(logits, targets, ignore=PAD, divisor=divisor)
+        entropy: Tensor = ops.cross_entropy(logits, targets, ignore=PAD, divisor=divisor)
+        if not (penalty and watch):
+            return entropy
+        return entropy + penalty(watch, targets != PAD, divisor)
 
     return loss
 
@@ -70,7 +78,7 @@ def pretrain(text: str, recipe: Recipe, options: RunOptions) -> Trained:
     settings, context = recipe.pretrain, recipe.model.context
     vocabulary = Vocabulary.from_text(text)
     model = GPT(recipe.model_for(len(vocabulary)), seed=options.seed)
-    validate = None
+    validation = None
     data: Examples
     if recipe.data.objective == "next":
         ids = vocabulary.encode(text)
@@ -83,7 +91,7 @@ def pretrain(text: str, recipe: Recipe, options: RunOptions) -> Trained:
             )
         data = TextExamples(ids[:kept], context, batch=settings.batch, seed=options.seed)
         if kept < len(ids):
-            validate = _validation(model, ids[kept:])
+            validation = _validation(model, ids[kept:])
         documents = 1
     else:
         if len(text) <= context:
@@ -105,7 +113,7 @@ def pretrain(text: str, recipe: Recipe, options: RunOptions) -> Trained:
             length=recipe.data.length or context, seed=options.seed, shuffle=settings.shuffle,
         )  # fmt: skip
     about = describe("pretrain", recipe, model, vocabulary, documents, text)
-    return _fit(model, data, settings, about, options, validate)
+    return _fit(model, data, recipe, settings, about, options, validation)
 
 
 def finetune(
@@ -151,16 +159,17 @@ def finetune(
         seed=options.seed, shuffle=settings.shuffle,
     )  # fmt: skip
     about = describe("finetune", recipe, model, vocabulary, documents, repr(pairs))
-    return _fit(model, data, settings, about, options)
+    return _fit(model, data, recipe, settings, about, options)
 
 
 def _fit(
     model: GPT,
     data: Data,
+    recipe: Recipe,
     settings: TrainSettings,
     about: dict[str, Any],
     options: RunOptions,
-    validate: Callable[[], float] | None = None,
+    validation: Callable[[], float] | None = None,
 ) -> Trained:
     total = settings.total_steps(data.batches_per_epoch)
     resume: Checkpoint | None = None
@@ -178,10 +187,11 @@ def _fit(
         settings, options.folder, about,
         seed=options.seed, workers=options.workers if options.device == "cpu" else 1,
         corpus_tokens=about["documents"] * model.config.context,
-        validate=validate, validate_every=max(1, total // VALIDATIONS), on_step=options.on_step,
+        measure=_measure(model, data, recipe.penalty, validation),
+        measure_every=max(1, total // MEASURES), on_step=options.on_step,
     )  # fmt: skip
     begin_run(options.folder, about["recipe"], resume=options.resume)
-    fit.run(model, language_model_loss(model), data, resume)
+    fit.run(model, language_model_loss(model, recipe.penalty), data, resume)
     return load_run(options.folder, device=options.device)
 
 
@@ -199,6 +209,24 @@ def _differences(now: dict[str, Any], then: dict[str, Any]) -> list[str]:
     ]
     texts = {"vocabulary": "another vocabulary", "data": "another text to learn from"}
     return found + [name for key, name in texts.items() if now[key] != then.get(key)]
+
+
+def _measure(
+    model: GPT, data: Data, penalty: Penalty, validation: Callable[[], float] | None
+) -> Callable[[], dict[str, float]]:
+    """What is looked at now and then: the validation loss, and where the heads look."""
+    first = data.epoch(0)[0]
+    sample = Batch(first.inputs[:WATCHED], first.targets[:WATCHED])
+
+    def measure() -> dict[str, float]:
+        watch: list[Tensor] = []
+        with no_grad():
+            model(sample.inputs, watch=watch)
+            heads = measured(watch, asarray(sample.targets != PAD, device=model.device),
+                             penalty.cap, model.config.cannot)  # fmt: skip
+        return heads | ({"validation": validation()} if validation else {})
+
+    return measure
 
 
 def _validation(model: GPT, ids: np.ndarray) -> Callable[[], float]:

@@ -1,8 +1,8 @@
 """Chapter 9: recipes, the settings of a whole job.
 
 A recipe is a readable TOML file with one table for each part of the job: model, data, pretraining,
-finetuning, and finetuning without pretraining. The package brings a few by name; a file of your
-own, or single settings, override them. Next: run folders.
+finetuning, finetuning without pretraining, and penalties for heads. The package brings a few by
+name; a file of your own, or single settings, override them. Next: run folders.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from tinyattn.attention import Penalty
 from tinyattn.data.corruption import Corruption
 from tinyattn.data.text import DataError, read_text
 from tinyattn.models import GPTConfig
@@ -47,13 +48,23 @@ class DataSettings:
 
 @dataclass(frozen=True)
 class Recipe:
-    """All settings of a job. `model.vocabulary` is filled in when the corpus is known."""
+    """All settings of a job. `model.vocabulary` is filled in when the corpus is known.
+
+    Raises: SettingError for a penalty that the model's attention cannot have.
+    """
 
     model: GPTConfig
     data: DataSettings
     pretrain: TrainSettings
     finetune: TrainSettings
     scratch: TrainSettings
+    penalty: Penalty
+
+    def __post_init__(self) -> None:
+        try:
+            self.penalty.check(self.model.cannot)
+        except ValueError as error:
+            raise SettingError(str(error)) from error
 
     def model_for(self, vocabulary: int) -> GPTConfig:
         """The model's sizes, for so many different characters."""
@@ -67,7 +78,7 @@ class Recipe:
 
 
 TABLES = {"model": GPTConfig, "data": DataSettings, "pretrain": TrainSettings,
-          "finetune": TrainSettings, "scratch": TrainSettings}  # fmt: skip
+          "finetune": TrainSettings, "scratch": TrainSettings, "penalty": Penalty}  # fmt: skip
 
 
 def recipe_names() -> list[str]:

@@ -63,7 +63,7 @@ class Fit:
         folder: where metrics and the checkpoint go.
         about: what else the checkpoint should hold, as JSON.
         corpus_tokens: see `TrainSettings.make_schedule`.
-        validate: called every `validate_every` steps; its number is logged as `validation`.
+        measure: called every `measure_every` steps; what it returns is logged too.
         on_step: called after each step with what was logged, for a progress bar.
     """
 
@@ -73,8 +73,8 @@ class Fit:
     seed: int = 0
     workers: int | None = None
     corpus_tokens: int = 0
-    validate: Callable[[], float] | None = None
-    validate_every: int = 0
+    measure: Callable[[], dict[str, float]] | None = None
+    measure_every: int = 0
     on_step: Callable[[dict[str, Any]], None] = lambda entry: None
 
     def run(
@@ -111,9 +111,10 @@ class Fit:
                     "seconds": round(log.seconds_before + now - began, 3),
                     "tokens_per_second": round(positions / (now - began)),
                 }
-                if self.validate and (last or (step + 1) % max(1, self.validate_every) == 0):
-                    entry["validation"] = self.validate()
-                log.add(entry, always=last or "validation" in entry
+                measured = last or (step + 1) % max(1, self.measure_every) == 0
+                if self.measure and measured:
+                    entry |= self.measure()
+                log.add(entry, always=last or (self.measure is not None and measured)
                         or (step + 1) % max(1, total // LOG_LINES) == 0)  # fmt: skip
                 self.on_step(entry)
                 if last or interrupted() or now - saved > SAVE_SECONDS:

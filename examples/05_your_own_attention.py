@@ -1,0 +1,53 @@
+"""An attention block of your own: each position sees those nearer than three places.
+
+A second: python examples/05_your_own_attention.py
+In the package it would be one file in tinyattn/attention/ and one line in registry.py.
+"""
+
+from typing import ClassVar
+
+import numpy as np
+
+from tinyattn import Tensor, gradcheck
+from tinyattn.attention import ATTENTION, MultiHead, hops, influence
+from tinyattn.models import GPT, GPTConfig, generate
+
+
+class Window(MultiHead):
+    """Multi-head attention to what is nearer than `reach` positions."""
+
+    # What a block cannot do it names, with the reason; it is then refused. The rest it can do.
+    cannot: ClassVar = {
+        "context": "near is a matter of one's own sequence",
+        "cache": "a query's own place is not its number among the new ones",
+    }
+
+    def __init__(self, width, heads, *, reach=3, **common):
+        super().__init__(width, heads, **common)
+        self.reach = reach
+
+    def look(self, q, k, v, allowed, causal, noise):
+        places = np.arange(q.shape[2])
+        near = np.abs(places[:, None] - places) < self.reach
+        if allowed is not None:
+            near = near & allowed
+        return super().look(q, k, v, near, causal, noise)
+
+
+ATTENTION["window"] = Window  # the registry line: models, commands and tables now know it
+
+block = Window(8, 2, longest=9, rng=np.random.default_rng(0))
+for causal in (False, True):
+    sees = influence(block, 9, causal)
+    print("causal:" if causal else "both ways:")
+    print("\n".join("  " + " ".join("x" if s else "." for s in row) for row in sees))
+    print(f"  the last position knows of the first after {hops(sees)[-1, 0]} layers")
+
+block.astype("float64")
+x = Tensor(np.random.default_rng(1).standard_normal((2, 9, 8)))
+print("gradients are right:", gradcheck(lambda x: block(x, causal=True), x))
+
+config = GPTConfig(vocabulary=12, context=9, layers=2, heads=2, width=8, attention="window,reach=4")
+model = GPT(config)
+print(f"a GPT with it has {model.parameter_count():,} parameters")
+print("it writes:", [int(i[0]) for i in generate(model, np.array([[1, 2]]), 5, temperature=0)])

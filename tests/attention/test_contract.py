@@ -1,0 +1,510 @@
+"""What every attention block promises, block after block by registry."""
+
+from collections.abc import Callable
+from typing import Any
+
+import autograd.numpy
+import numpy as np
+import pytest
+from autograd import make_vjp
+from blocks import (
+    CLOSE,
+    LENGTHS,
+    LONGEST,
+    C,
+    H,
+    build,
+    can,
+    every_way,
+    every_way_and_position,
+    influence,
+    names,
+    new,
+    numbers,
+    pieces,
+    reach,
+    sees,
+    ways,
+    with_parameters,
+    with_positions,
+)
+from formulas import FORMULAS
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from tinyattn import Tensor, gradcheck, no_grad, ops
+from tinyattn.attention import (
+    ABILITIES,
+    ATTENTION,
+    BigBird,
+    KeyValueCache,
+    Penalty,
+    options_of,
+    padding,
+    parse,
+)
+from tinyattn.backend import asarray, asnumpy
+from tinyattn.noise import Noise
+
+every_block = pytest.mark.parametrize("name", ATTENTION)
+every_way_with_padding = pytest.mark.parametrize(("name", "causal"), ways("padding"))
+
+# Its equation ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("T", LENGTHS)
+@every_way_and_position
+def test_a_block_is_its_formula(name: str, causal: bool, rotary: bool, T: int) -> None:
+    block, x = build(name, rotary=rotary), numbers(2, T, C)
+    expected = FORMULAS[name](np, block.state(), block, x, causal, None)
+    assert_allclose(block(Tensor(x), causal=causal).numpy(), expected, **CLOSE)
+
+
+@pytest.mark.parametrize("T", [3, 6, 13])
+@pytest.mark.parametrize(("name", "causal", "rotary"), with_positions("padding"))
+def test_also_where_texts_are_filled_up(name: str, causal: bool, rotary: bool, T: int) -> None:
+    block, x, padded = build(name, rotary=rotary), numbers(3, T, C), padding([T, T // 2, 0], T)
+    expected = FORMULAS[name](np, block.state(), block, x, causal, padded)
+    assert_allclose(block(Tensor(x), allowed=padded, causal=causal).numpy(), expected, **CLOSE)
+
+
+@every_way_and_position
+def test_autograd_agrees_on_the_gradients(name: str, causal: bool, rotary: bool) -> None:
+    """Those of x and of every parameter, with a random cotangent; some keys are hidden."""
+    T = 6
+    block, x, u = build(name, rotary=rotary), numbers(2, T, C), numbers(2, T, C, seed=1)
+    padded = padding([T, 4], T) if can(name, "padding") else None
+    paths = list(block.state())
+
+    def formula(x: Any, *parameters: Any) -> Any:
+        state = dict(zip(paths, parameters, strict=True))
+        return FORMULAS[name](autograd.numpy, state, block, x, causal, padded)
+
+    arrays = [x, *block.state().values()]
+    theirs = make_vjp(formula, tuple(range(len(arrays))))(*arrays)[0](u)
+    leaf = Tensor(x, requires_grad=True)
+    block(leaf, allowed=padded, causal=causal).backward(u)
+    assert_allclose(leaf.grad, theirs[0], rtol=1e-10, atol=1e-12)
+    for (path, parameter), expected in zip(block.named_parameters(), theirs[1:], strict=True):
+        assert_allclose(parameter.grad, expected, rtol=1e-10, atol=1e-12, err_msg=path)
+
+
+@every_way_and_position
+def test_gradients_are_those_of_small_changes(name: str, causal: bool, rotary: bool) -> None:
+    block, x, T = build(name, rotary=rotary), numbers(2, 6, C), 6
+    run, parameters = with_parameters(block, causal=causal)
+    assert gradcheck(run, x, *parameters, directions=1)
+    if can(name, "padding"):
+        run, parameters = with_parameters(block, causal=causal, allowed=padding([4, 0], T))
+        assert gradcheck(run, x, *parameters, directions=1)
+
+
+# Who reaches whom --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("T", LENGTHS)
+@every_way_and_position
+def test_what_may_be_seen_is_exactly_what_has_influence(
+    name: str, causal: bool, rotary: bool, T: int
+) -> None:
+    """By value: one input changes much. By gradient: one output asks."""
+    block, x = build(name, rotary=rotary), numbers(T, C)
+
+    def run(x: Tensor) -> Tensor:
+        return block(x, causal=causal)
+
+    expected = sees(block, T, causal)
+    assert_array_equal(influence(run, x), expected)
+    assert_array_equal(reach(run, x), expected)
+
+
+with_a_cache = pytest.mark.parametrize(
+    ("name", "causal", "rotary"), [way for way in with_positions("cache") if way.values[1]]
+)
+
+
+@pytest.mark.parametrize("T", [1, 6, 14])
+@with_a_cache
+def test_a_cache_shows_no_more(name: str, causal: bool, rotary: bool, T: int) -> None:
+    """The same lower triangle if a text is continued from what was stored."""
+    block = build(name, rotary=rotary)
+
+    def run(x: Tensor) -> Tensor:
+        cache = KeyValueCache(T)
+        parts = [
+            block(x[:, start:stop], causal=causal, cache=cache)
+            for start, stop in pieces([min(2, T)] + [1] * (T - 2))
+        ]
+        return ops.concatenate(parts, axis=1)
+
+    assert_array_equal(influence(run, numbers(T, C)), np.tri(T, dtype=bool))
+
+
+@pytest.mark.parametrize(
+    ("name", "causal", "rotary"), [way for way in with_positions("causal") if way.values[1]]
+)
+def test_what_was_computed_stays_when_a_text_grows(name: str, causal: bool, rotary: bool) -> None:
+    """Also what was dropped: a batch that is cut to a shorter text learns what it would uncut."""
+    block, x = build(name, rotary=rotary, dropout=0.3), numbers(2, LONGEST, C)
+    for seed in (None, 1):
+        noise = [None if seed is None else Noise(seed) for _ in range(LONGEST + 1)]
+        whole = block(Tensor(x), causal=causal, noise=noise[0]).numpy()
+        for T in range(1, LONGEST):
+            start = block(Tensor(x[:, :T]), causal=causal, noise=noise[T]).numpy()
+            assert_allclose(start, whole[:, :T], **CLOSE)
+
+
+@with_a_cache
+@given(sizes=st.lists(st.integers(1, 3), min_size=1, max_size=4))
+def test_a_cache_changes_nothing(name: str, causal: bool, rotary: bool, sizes: list[int]) -> None:
+    """However a text is cut into pieces."""
+    block, n = build(name, rotary=rotary), sum(sizes)
+    x = numbers(2, n, C)
+    whole = block(Tensor(x), causal=causal).numpy()
+    cache = KeyValueCache(capacity=n)
+    for start, stop in pieces(sizes):
+        with no_grad():
+            y = block(Tensor(x[:, start:stop]), causal=causal, cache=cache)
+        assert_allclose(y.numpy(), whole[:, start:stop], **CLOSE)
+
+
+def _shifted(rotary: Any, shift: int) -> Callable[..., Tensor]:
+    """The same turns, with all positions counted from another start."""
+    return lambda x, start=0, step=1: rotary(x, start + shift, step)
+
+
+@pytest.mark.parametrize(("name", "causal"), ways("rotary"))
+def test_rotary_scores_depend_on_distances_only(name: str, causal: bool) -> None:
+    block, x = build(name, rotary=True), Tensor(numbers(2, 14, C))
+    here, plain = block(x, causal=causal).numpy(), build(name)(x, causal=causal).numpy()
+    turn = block.rotary
+    for shift in (1, 4, 37):
+        block.rotary = _shifted(turn, shift)
+        assert_allclose(block(x, causal=causal).numpy(), here, rtol=1e-10, atol=1e-10)
+    assert np.abs(here - plain).max() > 0.01  # and on distances they do depend
+
+
+# Weights -----------------------------------------------------------------------------------
+
+
+def values_of(block: Any, x: Tensor, padded: np.ndarray | None) -> np.ndarray:
+    """What the weights of a block weigh: (B, H, any, D)."""
+    p, a, H = block.state(), x.numpy(), block.heads
+
+    def heads(a: np.ndarray, name: str) -> np.ndarray:
+        y = a @ p[f"{name}.weight"] + p[f"{name}.bias"]
+        return y.reshape(*y.shape[:2], H, -1).swapaxes(1, 2)
+
+    v, T = heads(a, "value"), a.shape[1]
+    kind = type(block).__name__
+    if kind == "Linformer":
+        v = p["mix_values"][:, :T] @ (v if padded is None else v * padded.swapaxes(-1, -2))
+    if kind == "LinformerCausal":
+        K = block.segment
+        mixed = [p["mix_values"] @ v[:, :, j : j + K] for j in range(0, T - K + 1, K)]
+        v = np.concatenate([v, *mixed], axis=2)
+    if kind == "Latent":
+        q, k = (heads(a, name) for name in ("query", "key"))
+        past = np.tri(T, dtype=bool)
+        e = np.where(past, np.exp(q @ k.swapaxes(-1, -2) * block.scale), 0)
+        read = (e / e.sum(axis=-1, keepdims=True) @ v)[:, :, block.segment - 1 :: block.segment]
+        z = read.swapaxes(1, 2).reshape(len(a), T // block.segment, C)
+        latents = z @ p["latent_value.weight"] + p["latent_value.bias"]
+        latents = latents.reshape(len(a), T // block.segment, H, C // H).swapaxes(1, 2)
+        v = np.concatenate([v, latents], axis=2)
+    return v
+
+
+@pytest.mark.parametrize("T", LENGTHS)
+@every_way
+def test_weights_are_what_the_answer_is_made_with(name: str, causal: bool, T: int) -> None:
+    block, x = build(name), Tensor(numbers(3, T, C))
+    padded = padding([T, T // 2, 0], T) if can(name, "padding") else None
+    for allowed in (None, padded):
+        weights = block.weights(x, allowed=allowed, causal=causal).numpy()
+        assert weights.shape[:3] == (3, H, T)
+        assert (weights >= 0).all()
+        some = np.ones((3, 1, T))
+        if allowed is not None and name != "linformer":  # whose mixtures are always there
+            some = (sees(block, T, causal) & allowed).any(axis=-1)
+        assert_allclose(weights.sum(axis=-1), np.broadcast_to(some, (3, H, T)), **CLOSE)
+        answer = (weights @ values_of(block, x, allowed)).swapaxes(1, 2).reshape(3, T, C)
+        y = answer @ block.out.weight.numpy() + block.out.bias.numpy()
+        assert_allclose(block(x, allowed=allowed, causal=causal).numpy(), y, **CLOSE)
+        if can(name, "near"):  # its weights are on positions
+            seen = sees(block, T, causal) & (True if allowed is None else allowed)
+            assert_array_equal(weights > 0, np.broadcast_to(seen, weights.shape))
+
+
+@every_way_with_padding
+def test_a_text_without_a_key_answers_with_the_bias_and_moves_nothing(
+    name: str, causal: bool
+) -> None:
+    """Heads that see nothing give zeros, and gradients of exactly zero."""
+    block, T = build(name), 6
+    x, g = Tensor(numbers(2, T, C), requires_grad=True), numbers(2, T, C, seed=1)
+    y = block(x, allowed=padding([T, 0], T), causal=causal)
+    assert_array_equal(y.numpy()[1], np.broadcast_to(block.out.bias.numpy(), (T, C)))
+    y.backward(g)
+    assert not x.grad[1].any()
+    both = {path: parameter.grad for path, parameter in block.named_parameters()}
+    block.zero_grad()
+    block(x[:1], causal=causal).backward(g[:1])  # the ordinary text alone
+    for path, parameter in block.named_parameters():
+        rest = g[1].sum(axis=0) if path == "out.bias" else 0
+        assert_allclose(both[path], parameter.grad + rest, **CLOSE)
+
+
+@every_way_with_padding
+def test_what_fills_a_text_up_changes_nothing(name: str, causal: bool) -> None:
+    """Whatever stands at hidden places behind it; only BigBird draws other blocks for more."""
+    options = {"random_blocks": 0} if name == "bigbird" else {}
+    block, x = build(name, **options), numbers(1, 11, C)
+    alone = block(Tensor(x[:, :6]), causal=causal).numpy()
+    filled = block(Tensor(x), allowed=padding([6], 11), causal=causal).numpy()
+    assert_allclose(filled[:, :6], alone, **CLOSE)
+
+
+@pytest.mark.parametrize("name", names("bidirectional"))
+def test_everything_may_be_hidden_with_one_word(name: str) -> None:
+    """A mask of any shape that is the same for every query."""
+    block, x = build(name), Tensor(numbers(2, 6, C))
+    y, silent = block(x).numpy(), np.broadcast_to(block.out.bias.numpy(), (2, 6, C))
+    for shape in [(), (6,), (1, 1), (1, 6), (1, 1, 6), (2, 1, 1, 6), (1, H, 1, 6)]:
+        assert_array_equal(block(x, allowed=np.zeros(shape, bool)).numpy(), silent)
+        assert_allclose(block(x, allowed=np.ones(shape, bool)).numpy(), y, **CLOSE)
+
+
+def test_heads_may_have_masks_of_their_own() -> None:
+    """Hidden from one head only: what the other reads is as before."""
+    allowed = np.ones((1, H, 1, 6), bool)
+    allowed[0, 0, 0, 2:] = False
+    for name in names("bidirectional"):
+        block, x = build(name), Tensor(numbers(1, 6, C))
+        block.out.weight.data = np.eye(C)
+        whole, some = block(x).numpy(), block(x, allowed=allowed).numpy()
+        assert_allclose(some[..., C // H :], whole[..., C // H :], **CLOSE)
+        assert np.abs(some - whole)[..., : C // H].min() > 0
+
+
+# Batches, devices, precision ---------------------------------------------------------------
+
+
+@every_way
+def test_a_block_keeps_shape_and_precision_on_every_device(
+    name: str, causal: bool, device: str
+) -> None:
+    for T in (3, 11):
+        block, x, g = new(name), numbers(2, T, C), numbers(2, T, C, seed=1)
+        calls: list[dict[str, Any]] = [{}]
+        if can(name, "padding"):
+            calls.append({"allowed": padding([T, 2], T)})
+        for call in calls:
+            runs = []
+            for place in ("cpu", device):
+                block.to(place).zero_grad()
+                there = {key: asarray(value, device=place) for key, value in call.items()}
+                leaf = Tensor(x, dtype="float32", device=place, requires_grad=True)
+                y = block(leaf, **there, causal=causal, noise=Noise(1))
+                assert (y.shape, y.dtype, y.device) == ((2, T, C), np.float32, place)
+                y.backward(asarray(g.astype(np.float32), device=place))
+                weights = block.weights(leaf, **there, causal=causal)
+                assert (weights.dtype, weights.device) == (np.float32, place)
+                gradients = [leaf.grad, *(parameter.grad for parameter in block.parameters())]
+                assert {a.dtype for a in gradients} == {np.dtype("float32")}
+                runs.append([y.numpy(), weights.numpy(), *map(asnumpy, gradients)])
+            for here, elsewhere in zip(*runs, strict=True):
+                assert_allclose(here, elsewhere, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", names("cache"))
+def test_a_cache_on_every_device(name: str, device: str) -> None:
+    block, x = new(name).to(device), numbers(2, 5, C)
+    cache = KeyValueCache(5)
+    with no_grad():
+        whole = block(Tensor(x, dtype="float32", device=device), causal=True).numpy()
+        parts = [
+            block(Tensor(x[:, a:b], dtype="float32", device=device), causal=True, cache=cache)
+            for a, b in pieces([3, 1, 1])
+        ]
+    assert all(part.device == device and part.dtype == np.float32 for part in parts)
+    got = np.concatenate([part.numpy() for part in parts], axis=1)
+    assert_allclose(got, whole, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("T", [3, 11])
+@every_way
+def test_sequences_of_a_batch_do_not_meet(name: str, causal: bool, T: int) -> None:
+    block, x = build(name), numbers(3, T, C)
+    together = block(Tensor(x), causal=causal).numpy()
+    for i in range(3):
+        alone = block(Tensor(x[i : i + 1]), causal=causal).numpy()
+        assert_allclose(alone, together[i : i + 1], **CLOSE)
+
+
+@pytest.mark.parametrize("T", [3, 11])
+@every_way
+def test_a_split_batch_drops_what_the_whole_would(name: str, causal: bool, T: int) -> None:
+    block, x = build(name, dropout=0.4), numbers(4, T, C)
+    whole = block(Tensor(x), causal=causal, noise=Noise(1)).numpy()
+    parts = [
+        block(Tensor(x[a:b]), causal=causal, noise=Noise(1, first_row=a)).numpy()
+        for a, b in pieces([1, 3])
+    ]
+    assert_allclose(np.concatenate(parts), whole, **CLOSE)
+    assert (whole == 0).any()  # of the answers
+    kept = block(Tensor(x), causal=causal).numpy() / 0.6
+    assert np.abs(whole - kept)[whole != 0].min() > 0  # and of the weights before
+
+
+# What it cannot do -------------------------------------------------------------------------
+
+LONGER = LONGEST + 5
+
+
+def after_three(block: Any, x: Tensor, causal: bool) -> Tensor:
+    """A text that is continued."""
+    cache = KeyValueCache(LONGER)
+    with no_grad():
+        block(x[:, :3], causal=causal, cache=cache)
+        return block(x[:, 3:], causal=causal, cache=cache)
+
+
+ASK: dict[str, Callable[[str, Any, Tensor, bool], Tensor]] = {
+    "causal": lambda name, block, x, causal: block(x, causal=True),
+    "bidirectional": lambda name, block, x, causal: block(x),
+    "context": lambda name, block, x, causal: block(
+        x, context=Tensor(numbers(2, 9, C)), causal=causal
+    ),
+    "padding": lambda name, block, x, causal: block(x, allowed=padding([3, 4], 6), causal=causal),
+    "mask": lambda name, block, x, causal: block(x, allowed=np.eye(6, dtype=bool), causal=causal),
+    "cache": lambda name, block, x, causal: after_three(block, x, causal),
+    "rotary": lambda name, block, x, causal: build(name, rotary=True)(x, causal=causal),
+    "any length": lambda name, block, x, causal: block(
+        Tensor(numbers(2, LONGER, C)), causal=causal
+    ),
+}
+"""A call that needs the ability; penalties ask for something else than a call."""
+
+
+def penalised(block: Any, x: Tensor, causal: bool, penalty: str) -> Tensor:
+    """What a model with such a layer adds to its loss."""
+    asked = Penalty(**{penalty: 1.0})
+    asked.check(block.cannot)
+    return asked([block.weights(x, causal=causal)], np.ones((2, 6), bool), 12)
+
+
+@pytest.mark.parametrize("ability", ABILITIES)
+@every_way
+def test_a_block_does_what_is_asked_or_says_why_not(name: str, causal: bool, ability: str) -> None:
+    block, x = build(name), Tensor(numbers(2, 6, C))
+    assert ABILITIES.keys() == ASK.keys() | {"focus", "near"}
+
+    def ask() -> Tensor:
+        if ability in ("focus", "near"):
+            return penalised(block, x, causal, ability)
+        return ASK[ability](name, block, x, causal)
+
+    if ability in block.cannot:
+        with pytest.raises(ValueError) as caught:
+            ask()
+        assert block.cannot[ability] in str(caught.value)
+        return
+    y, plain = ask().numpy(), block(x, causal=causal).numpy()
+    assert np.isfinite(y).all()
+    if ability in ("context", "padding", "mask", "rotary"):  # it is not dropped in silence
+        assert np.abs(y - plain).max() > 1e-3
+
+
+@every_block
+def test_what_a_block_says_about_itself_is_complete(name: str) -> None:
+    kind = ATTENTION[name]
+    assert kind.cannot.keys() <= ABILITIES.keys()
+    assert all(reason and not reason.endswith(".") for reason in kind.cannot.values())
+    assert can(name, "causal") or can(name, "bidirectional")
+    letters = {"T", *new(name).sizes()}
+    for formula in (kind.multiply_adds, kind.weight_numbers):
+        assert set(filter(str.isalpha, formula)) <= letters
+    assert all(isinstance(default, int) for default in options_of(kind).values())
+
+
+@every_block
+@pytest.mark.parametrize(
+    ("message", "mistake"),
+    [
+        ("heads must divide the width; got 3 and 8", lambda name, block, x: ATTENTION[name](
+            C, 3, longest=6, rng=np.random.default_rng(0))),
+        ("longest must be at least 1; got 0", lambda name, block, x: new(name, longest=0)),
+        ("rate must be at least 0", lambda name, block, x: new(name, dropout=1.0)),
+        (r"x must be \(B, T, 8\); got \(5, 8\)", lambda name, block, x: block(x[0])),
+        (r"context must be \(B, T, 8\); got \(2, 5, 3\)",
+         lambda name, block, x: block(x, context=x[..., :3])),
+        ("context must have x's 2 rows; got 1", lambda name, block, x: block(x, context=x[:1])),
+        ("it cannot hold a context",
+         lambda name, block, x: block(x, context=x, cache=KeyValueCache(9))),
+        (r"use it inside no_grad\(\)", lambda name, block, x: block(x, cache=KeyValueCache(9))),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_told(name: str, message: str, mistake: Callable[..., Any]) -> None:
+    with pytest.raises((ValueError, RuntimeError), match=message):
+        mistake(name, new(name), Tensor(numbers(2, 5, C), dtype="float32"))
+
+
+@pytest.mark.parametrize("name", names("cache"))
+def test_a_full_cache_says_so(name: str) -> None:
+    with no_grad(), pytest.raises(ValueError, match="has room for 4 positions; got 5"):
+        build(name)(Tensor(numbers(2, 5, C)), causal=True, cache=KeyValueCache(4))
+
+
+# Names and options -------------------------------------------------------------------------
+
+
+def test_a_name_and_its_options_are_read() -> None:
+    assert parse("multihead", ATTENTION) == ("multihead", {})
+    assert parse(" bigbird , block=16,random_blocks=0", ATTENTION) == (
+        "bigbird", {"block": 16, "random_blocks": 0},
+    )  # fmt: skip
+    for name, kind in ATTENTION.items():
+        defaults = options_of(kind)
+        text = ",".join([name, *(f"{key}={value}" for key, value in defaults.items())])
+        assert parse(text, ATTENTION) == (name, defaults)
+    assert options_of(BigBird) == {
+        "block": 8, "window_blocks": 3, "global_blocks": 1, "random_blocks": 2, "seed": 0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("dense", "attention must be one of multihead, bilinear, .*; got 'dense'"),
+        ("", "attention must be one of .*; got ''"),
+        ("multihead,block=2", "'multihead' has no option 'block'; it has none"),
+        ("latent,rows=2", "'latent' has no option 'rows'; it has segment=0"),
+        ("bigbird,block", "option block must be a whole number; got ''"),
+        ("bigbird,block=1.5", "option block must be a whole number; got '1.5'"),
+        ("bigbird,block=-1", "option block must be a whole number; got '-1'"),
+        ("bigbird,", "'bigbird' has no option ''; it has block=8, window_blocks=3"),
+        ("bigbird,width=8", "'bigbird' has no option 'width'"),
+    ],
+)
+def test_what_cannot_be_read_is_told(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        parse(text, ATTENTION)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("bigbird", {"block": 0}, "block must be at least 1 and window_blocks odd; got 0 and 1"),
+        ("bigbird", {"window_blocks": 2}, "window_blocks odd; got 4 and 2"),
+        ("bigbird", {"random_blocks": -1}, "must be at least 0; got 1, -1 and 0"),
+        ("linformer", {"rows": 0}, "rows must be at least 1; got 0"),
+        ("linformer-causal", {"rows": 5}, r"rows must be in 1..segment, which is 4; got 5"),
+        ("linformer-causal", {"rows": 0}, r"rows must be in 1..segment, which is 4; got 0"),
+        ("latent", {"segment": -1}, "segment must be at least 1; got -1"),
+    ],
+)
+def test_an_option_out_of_range_is_told(name: str, options: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        new(name, **options)

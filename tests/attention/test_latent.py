@@ -1,0 +1,74 @@
+"""Positions that read for those that come later."""
+
+import numpy as np
+import pytest
+from blocks import CLOSE, C, build, influence, numbers, with_or_without_rotary
+from numpy.testing import assert_allclose, assert_array_equal
+
+from tinyattn import Tensor
+from tinyattn.attention import MultiHead
+
+
+@with_or_without_rotary
+def test_in_its_first_segment_it_is_dense_causal_attention(rotary: bool) -> None:
+    """Nobody has read anything yet."""
+    block, x = build("latent", segment=7, rotary=rotary), Tensor(numbers(2, 7, C))
+    dense = build("multihead", rotary=rotary)
+    for name in ("query", "key", "value", "out"):
+        setattr(dense, name, getattr(block, name))
+    assert_allclose(block(x, causal=True).numpy(), dense(x, causal=True).numpy(), **CLOSE)
+    later = build("latent", segment=4, rotary=rotary)(x, causal=True).numpy()
+    assert np.abs(later - block(x, causal=True).numpy())[:, 4:].min() > 0
+
+
+def test_a_past_segment_is_seen_through_its_latent_only() -> None:
+    """All but its last position may change places: the latent reads them as a set."""
+    block, x = build("latent", segment=4), numbers(1, 11, C)
+    y = block(Tensor(x), causal=True).numpy()
+    inside = np.array([2, 0, 1, 3, 6, 4, 5, 7, 8, 9, 10])
+    moved = block(Tensor(x[:, inside]), causal=True).numpy()
+    assert_allclose(moved[:, 8:], y[:, 8:], **CLOSE)
+    across = np.array([6, 0, 1, 3, 2, 4, 5, 7, 8, 9, 10])  # the first latent reads another set
+    moved = block(Tensor(x[:, across]), causal=True).numpy()
+    assert np.abs(moved - y)[:, 8:].min() > 0
+
+
+def test_without_what_latents_read_a_segment_is_alone() -> None:
+    """If the values that latents hand on are zero, only the text of one's own segment is read."""
+    block = build("latent", segment=4)
+    for parameter in block.latent_value.parameters():
+        parameter.data = np.zeros(parameter.shape)
+    for parameter in block.latent_key.parameters():
+        parameter.data = np.zeros(parameter.shape)
+
+    def run(x: Tensor) -> Tensor:
+        return block(x, causal=True)
+
+    expected = np.kron(np.eye(3), np.ones((4, 4)))[:11, :11]
+    assert_array_equal(influence(run, numbers(11, C)), np.tril(expected))
+
+
+def test_queries_of_zero_take_means_of_means() -> None:
+    """A latent is the mean of all before it, and later a value among others."""
+    block, x = build("latent", segment=2), Tensor(numbers(1, 5, C))
+    for parameter in block.query.parameters():
+        parameter.data = np.zeros(parameter.shape)
+    v = block.value(x).numpy()[0]
+    z = Tensor(np.stack([v[:2].mean(axis=0), v[:4].mean(axis=0)])[None])
+    seen = np.concatenate([block.latent_value(z).numpy()[0], v[4:]])
+    expected = block.out(Tensor(seen.mean(axis=0)[None, None])).numpy()[0, 0]
+    assert_allclose(block(x, causal=True).numpy()[0, 4], expected, **CLOSE)
+
+
+def test_sizes_and_parameters() -> None:
+    assert build("latent", longest=100, segment=0).segment == 10
+    assert build("latent", longest=1, segment=0).segment == 1
+    assert build("latent", longest=100, segment=0).sizes() == {"C": C, "H": 2, "K": 10}
+    block = build("latent")
+    assert isinstance(block, MultiHead)
+    assert block.parameter_count() == 6 * (C * C + C)  # two maps more than multi-head attention
+
+
+def test_it_has_to_be_asked_to_be_causal() -> None:
+    with pytest.raises(ValueError, match="Latent cannot look both ways: it is made for the past"):
+        build("latent")(Tensor(numbers(1, 4, C)))

@@ -1,0 +1,93 @@
+"""Scores without keys: what they depend on, and what they cannot."""
+
+import numpy as np
+import pytest
+from blocks import CLOSE, LONGEST, C, H, build, influence, new, numbers
+from numpy.testing import assert_allclose, assert_array_equal
+
+from tinyattn import Tensor
+from tinyattn.attention import RandomSynthesizer, Synthesizer, causal
+
+T = 6
+
+
+@pytest.mark.parametrize("past", [False, True])
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("synthesizer", np.eye(T)), ("random-synthesizer", np.zeros((T, T)))],
+)
+def test_the_weights_of_a_row_depend_on_its_own_position_at_most(
+    name: str, expected: np.ndarray, past: bool
+) -> None:
+    """Row t of the dense one on x_t, of the random one on nothing at all."""
+    block = build(name)
+
+    def weights(x: Tensor) -> Tensor:
+        return block.weights(x, causal=past).transpose(0, 2, 1, 3).reshape(1, T, H * T)
+
+    moved = influence(weights, numbers(T, C))
+    if past:
+        expected = expected.copy()
+        expected[0, 0] = 0  # the first position can only look at itself
+    assert_array_equal(moved, expected)
+
+
+def test_the_same_symbol_looks_at_the_same_positions_wherever_it_stands() -> None:
+    block, x = build("synthesizer"), numbers(1, T, C)
+    x[:, 4] = x[:, 1]
+    weights = block.weights(Tensor(x)).numpy()
+    assert_allclose(weights[:, :, 4], weights[:, :, 1], **CLOSE)
+
+
+def test_values_may_be_permuted_with_the_columns_of_scores() -> None:
+    """For all queries alike: a column of scores stands for a position, whatever stands there."""
+    order = np.random.default_rng(0).permutation(T)
+    block, x = build("random-synthesizer", longest=T), numbers(1, T, C)
+    y = block(Tensor(x)).numpy()
+    block.table.data = block.table.data[:, :, order]
+    assert_allclose(block(Tensor(x[:, order])).numpy(), y, **CLOSE)
+    block.table.data = block.table.data[:, order]
+    assert_allclose(block(Tensor(x[:, order])).numpy(), y[:, order], **CLOSE)
+
+
+@pytest.mark.parametrize("name", ["synthesizer", "random-synthesizer"])
+def test_scores_of_zero_take_the_mean_of_the_values(name: str) -> None:
+    block, x = build(name), numbers(2, T, C)
+    for parameter in [block.table] if name.startswith("random") else block.scores.parameters():
+        parameter.data = np.zeros(parameter.shape)
+    values = block.value(Tensor(x)).numpy()
+    means = np.broadcast_to(values.mean(axis=1, keepdims=True), values.shape)
+    assert_allclose(block(Tensor(x)).numpy(), block.out(Tensor(means)).numpy(), **CLOSE)
+
+
+@pytest.mark.parametrize("name", ["synthesizer", "random-synthesizer"])
+def test_any_pairs_can_be_left_out(name: str) -> None:
+    block, x = build(name), Tensor(numbers(2, T, C))
+    allowed = numbers(T, T) < 0.5
+    whole, some = block.weights(x).numpy(), block.weights(x, allowed=allowed).numpy()
+    kept = whole * allowed
+    total = kept.sum(axis=-1, keepdims=True)
+    assert_allclose(some, kept / np.where(total, total, 1), **CLOSE)
+    assert_array_equal(block(x, causal=True).numpy(), block(x, allowed=causal(T, T)).numpy())
+
+
+def test_parameters_are_those_of_a5() -> None:
+    """A and its bias, B and its bias b2 shared by the heads, V and the output."""
+    block = new("synthesizer", length=9)
+    assert isinstance(block, Synthesizer)
+    assert block.hidden.weight.shape == (C, C)
+    assert block.scores.weight.shape == (C // H, 9)
+    assert block.parameter_count() == 3 * (C * C + C) + (C // H) * 9 + 9
+    assert np.abs(block.scores.weight.numpy()).max() <= 0.001
+    assert not block.scores.bias.numpy().any()
+    table = new("random-synthesizer")
+    assert isinstance(table, RandomSynthesizer)
+    assert table.parameter_count() == 2 * (C * C + C) + H * LONGEST * LONGEST
+    assert 0.015 < table.table.numpy().std() < 0.025
+
+
+def test_its_own_length_counts_and_not_that_of_the_model() -> None:
+    assert build("synthesizer")(Tensor(numbers(1, LONGEST, C))).shape == (1, LONGEST, C)
+    for name in ("synthesizer", "random-synthesizer"):
+        with pytest.raises(ValueError, match="at most 5; got 6; each position has a learned"):
+            build(name, length=5)(Tensor(numbers(1, 6, C)))

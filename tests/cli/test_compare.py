@@ -1,0 +1,89 @@
+"""The command that sets mechanisms side by side."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tinyattn.models import compare
+from tinyattn.report.comparison import _spread
+
+AsJson = Callable[..., dict[str, Any]]
+SMALL = ["--lengths", "16,32", "--width", 8, "--heads", 2, "--rounds", 1]
+
+
+def test_json(as_json: AsJson) -> None:
+    words = ["--attention", "linformer,rows=3", "--attention", "multihead", "--length", 24]
+    found = as_json("compare", *SMALL, *words)
+    assert (found["width"], found["heads"], found["length"]) == (8, 2, 24)
+    linformer, dense = found["rows"]
+    assert (linformer["name"], dense["name"]) == ("linformer,rows=3", "multihead")
+    assert (linformer["causal"], dense["causal"]) == (False, True)
+    assert linformer["letters"] == {"C": 8, "H": 2, "R": 3, "T": 24}
+    assert linformer["parameters"] == 4 * (8 * 8 + 8) + 2 * 3 * 128
+    assert [*dense["seconds"]] == [*dense["peak_bytes"]] == ["16", "24", "32"]
+    assert dense["step_ratio"] == 1
+    for row in found["rows"]:
+        assert all(np.isfinite(row[key]) for key in ("time_slope", "memory_slope", "step_ratio"))
+
+
+def test_table_and_picture(tinyattn: Any, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "a.png"
+    words = ["--attention", "bigbird", "--attention", "perceiver,latents=4", "--picture", path]
+    said = tinyattn("compare", *SMALL, *words).stdout
+    lines = said.splitlines()
+    assert lines[0].startswith("width 8, 2 heads, one text of T = 32 positions")
+    names = [line.split("  ")[0] for line in lines[3:7]]
+    assert names == ["bigbird", "perceiver,latents=4", "multihead", "multihead, both ways"]
+    assert lines[3].split()[1:4] == [str(4 * (8 * 8 + 8)), "both", "3"]
+    assert "never" in lines[4] and "= 4·T·C² + 4·L·C² + 4·T·L·C" in said and "L = 4" in said
+    assert f"The picture is {path}." in said and path.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--attention nothing", "attention must be one of multihead, .*; got 'nothing'"),
+        ("--attention bigbird,blocks=3", "has no option 'blocks'; it has block=8"),
+        ("--attention bigbird,window_blocks=2", "window_blocks odd"),
+        ("--lengths 256", "want two lengths or more"),
+        ("--lengths 256,256", "want two lengths or more"),
+        ("--lengths 256,no", "want two lengths or more"),
+        ("--lengths 0,8", "want two lengths or more"),
+        ("--heads 5", "--heads: must divide the width 64; got 5"),
+        ("--picture attention.jpg", "must end with .png"),
+    ],
+)
+def test_wrong_usage(tinyattn: Any, words: str, message: str) -> None:
+    result = tinyattn("compare", *words.split(), status=2)
+    assert result.stdout == ""
+    assert re.search(message, " ".join(result.stderr.split())), result.stderr
+
+
+def test_help(tinyattn: Any) -> None:
+    said = tinyattn("compare", "--help").stdout
+    assert "--attention" in said and "--json" in said and "--picture" in said
+
+
+def test_labels_stand_apart_and_in_order() -> None:
+    heights = np.array([0.5, 0.51, 0.9, 0.5, 1.0, 0.98])
+    placed = _spread(heights, 0.1)
+    order = np.argsort(heights, kind="stable")
+    assert (np.diff(placed[order]) > 0.0999).all()
+    assert placed.min() >= 0 and placed.max() <= 1
+    np.testing.assert_array_equal(_spread(np.array([0.1, 0.8]), 0.1), [0.1, 0.8])
+
+
+def test_many_mechanisms_fit_the_picture(tmp_path: Path) -> None:
+    """More than there are colours."""
+    pytest.importorskip("matplotlib")
+    from tinyattn.report.comparison import save_picture
+
+    names = [f"linformer,rows={n}" for n in range(1, 12)]
+    found = compare(names, width=8, heads=2, lengths=(8, 16), rounds=1)
+    save_picture(found, tmp_path / "many.png")
+    assert (tmp_path / "many.png").stat().st_size > 10_000

@@ -1,0 +1,72 @@
+"""`tinyattn parse`: a small job on a made-up treebank, and what can be wrong with it."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import treebank
+
+AsJson = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("treebank") / "small.conllu"
+    path.write_text(treebank.as_conllu(treebank.documents(15)), encoding="utf-8")
+    return path
+
+
+def test_the_job(tinyattn: Any, as_json: AsJson, file: Path, tmp_path: Path) -> None:
+    found = as_json("parse", file, "--epochs", 8, "--penalty", "near=0.01,cap=16",
+                    "--out", tmp_path / "runs", "--workers", 1)  # fmt: skip
+    rows = {row["name"]: row for row in found["rows"]}
+    assert list(rows) == ["left-branching", "right-branching", "right-branching, majority label",
+                          "heads built from the tree", "parser, penalty: none",
+                          "parser, penalty: near"]  # fmt: skip
+    for row in rows.values():
+        assert row.keys() == {"name", "uas", "las", "entropy", "distance", "seconds"}
+        assert row["uas"]["total"] == row["las"]["total"] > 50
+        assert row["uas"]["low"] <= row["uas"]["accuracy"] <= row["uas"]["high"]
+    learnt, rule = rows["parser, penalty: none"], rows["right-branching, majority label"]
+    assert learnt["uas"]["accuracy"] > rule["uas"]["accuracy"] + 0.3
+    assert learnt["las"]["accuracy"] > rule["las"]["accuracy"] + 0.3
+    assert 0 < rows["parser, penalty: near"]["distance"] < learnt["distance"] <= 16
+    for name in ("none", "near"):
+        entries = (tmp_path / "runs" / name / "metrics.jsonl").read_text().splitlines()
+        assert json.loads(entries[-1])["epoch"] == 8
+    refused = tinyattn("parse", file, "--out", tmp_path / "runs", status=2)
+    assert "holds a run already" in refused.stderr
+
+
+def test_the_table_has_the_penalties_that_the_attention_can_have(tinyattn: Any, file: Path) -> None:
+    table = tinyattn("parse", file, "--epochs", 1, "--attention", "linformer,rows=4").stdout
+    assert "penalty: none" in table and "penalty: focus" in table
+    assert "penalty: near" not in table and "penalty: both" not in table
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        ("missing.conllu", 1, r"missing\.conllu: no such file"),
+        ("BROKEN", 1, r"broken\.conllu: line 3: needs 10 columns"),
+        ("ONE", 1, "one document cannot be split"),
+        ("FILE --attention telepathy", 2, "attention must be one of"),
+        ("FILE --attention latent", 2, "cannot be a parser's attention"),
+        ("FILE --attention linformer --penalty near=0.1", 2, "penalty near"),
+        ("FILE --penalty far=1", 2, "--penalty"),
+        ("FILE --penalty focus=-1", 2, "focus and near must be at least 0"),
+    ],
+)  # fmt: skip
+def test_what_can_be_wrong(
+    tinyattn: Any, file: Path, tmp_path: Path, words: str, status: int, message: str
+) -> None:
+    broken, one = tmp_path / "broken.conllu", tmp_path / "one.conllu"
+    lines = file.read_text().splitlines(keepends=True)
+    broken.write_text("".join([*lines[:2], "what\n", *lines[2:]]))
+    one.write_text(treebank.as_conllu(treebank.documents(1)))
+    places = {"FILE": file, "BROKEN": broken, "ONE": one}
+    result = tinyattn("parse", *[places.get(word, word) for word in words.split()], status=status)
+    assert result.stdout == ""
+    assert message.replace("\\", "") in result.stderr

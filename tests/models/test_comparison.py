@@ -1,0 +1,176 @@
+"""Mechanisms side by side: what is measured is what is there, and a false claim is found out."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tinyattn import Tensor
+from tinyattn.attention import ATTENTION, MultiHead, causal, influence
+from tinyattn.models import MECHANISMS, DownAndUp, compare, new_block
+from tinyattn.models.comparison import Sight, slope
+
+T = 40
+USES = {
+    "multihead": [True, False],
+    "bilinear": [True, False],
+    "synthesizer": [True, False],
+    "random-synthesizer": [True, False],
+    "bigbird": [True, False],
+    "linformer": [False],
+    "linformer-causal": [True],
+    "latent": [True],
+    "perceiver": [True],
+}
+"""What each can be used for; True is causal."""
+
+OPTIONS = {
+    "bigbird": "bigbird,block=4,window_blocks=1,random_blocks=1",
+    "linformer": "linformer,rows=5",
+    "linformer-causal": "linformer-causal,segment=8,rows=2",
+    "latent": "latent,segment=8",
+    "perceiver": "perceiver,latents=16",
+}
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_uses_are_found(name: str) -> None:
+    assert Sight(name, 8, 2).uses() == USES[name]
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize("is_causal", [True, False])
+def test_influence(name: str, is_causal: bool) -> None:
+    if is_causal not in USES[name]:
+        with pytest.raises(ValueError, match="cannot"):
+            influence(new_block(name, 8, 2, T), T, is_causal)
+        return
+    block = new_block(OPTIONS.get(name, name), 8, 2, T)
+    expected = np.tri(T, dtype=bool) if is_causal else np.ones((T, T), bool)
+    if name == "bigbird":
+        expected &= bigbird_sees(block, is_causal)
+    if name == "perceiver":  # the latents have read the first 16; the rest is its own x +
+        expected &= (np.arange(T) < 16) | np.eye(T, dtype=bool)
+    np.testing.assert_array_equal(influence(block, T, is_causal), expected)
+
+
+def bigbird_sees(block: Any, is_causal: bool) -> np.ndarray:
+    """Its lists of blocks, a row and a column for each position."""
+    lists = block.pattern(T // 4, is_causal)
+    blocks = np.array([[j in row for j in range(T // 4)] for row in lists])
+    if not is_causal:
+        blocks[: block.global_blocks] = True
+    return blocks.repeat(4, axis=0).repeat(4, axis=1)
+
+
+def test_influence_tries_a_copy() -> None:
+    block = new_block("multihead", 8, 2, T)
+    before = block.state()
+    influence(block, T, True)
+    for name, array in block.state().items():
+        assert array.dtype == np.float32
+        np.testing.assert_array_equal(array, before[name])
+
+
+class Liar(MultiHead):
+    """Says that it can be causal, and looks at everything."""
+
+    def look(self, q: Any, k: Any, v: Any, allowed: Any, causal: bool, noise: Any) -> Tensor:
+        return super().look(q, k, v, allowed, False, noise)
+
+
+class Blinkered(MultiHead):
+    """Says that it can look both ways, and looks back only."""
+
+    def look(self, q: Any, k: Any, v: Any, allowed: Any, causal: bool, noise: Any) -> Tensor:
+        return super().look(q, k, v, allowed, True, noise)
+
+
+def test_false_claims_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ATTENTION, "liar", Liar)
+    monkeypatch.setitem(ATTENTION, "blinkered", Blinkered)
+    found = compare(["liar", "blinkered"], width=8, heads=2, lengths=(8, 16), rounds=1)
+    liar, blinkered = found.rows
+    assert (liar.causal, liar.sees, liar.use) == (False, "bidirectional", "causal")
+    assert (blinkered.causal, blinkered.sees) == (True, "causal")
+
+
+def test_down_and_up_is_the_perceiver() -> None:
+    """Its equation, with masks written out; and it has the parameters of two blocks and Z."""
+    block = new_block("perceiver,latents=6", 8, 2, T)
+    assert isinstance(block, DownAndUp)
+    block.astype("float64")
+    rng = np.random.default_rng(0)
+    for parameter in block.parameters():
+        parameter.data = rng.standard_normal(parameter.shape)
+    x = Tensor(rng.standard_normal((3, T, 8)))
+    down, up = block.down, block.up
+    latents = block.perceiver.latents.broadcast_to((3, 6, 8))
+    z = latents + down(latents, context=x, allowed=causal(6, T, align="start"))
+    y = x + up(x, context=z, allowed=causal(T, 6, align="start"))
+    np.testing.assert_allclose(block(x, causal=True).numpy(), y.numpy(), rtol=1e-13)
+    assert block.parameter_count() == 2 * (4 * 8 * 8 + 4 * 8) + 6 * 8
+    with pytest.raises(ValueError, match="cannot look both ways: its masks go by index"):
+        block(x)
+
+
+def test_slope() -> None:
+    assert slope([256, 512, 4096], [3 * n**1.5 for n in (256, 512, 4096)]) == pytest.approx(1.5)
+
+
+@pytest.fixture(scope="module")
+def found() -> Any:
+    """All mechanisms, and what progress was told."""
+    told: dict[str, Any] = {"done": 0}
+    comparison = compare(
+        [*MECHANISMS], width=16, heads=2, lengths=(128, 512), length=256, rounds=1,
+        on_start=lambda done, total: told.update(total=total),
+        on_step=lambda count: told.update(done=told["done"] + count),
+    )  # fmt: skip
+    return comparison, told
+
+
+def test_a_row_for_each_mechanism(found: Any) -> None:
+    comparison, told = found
+    assert [row.name for row in comparison.rows] == [*MECHANISMS]
+    assert told["done"] == told["total"] > 0
+    for row in comparison.rows:
+        assert row.causal == (True in USES[row.name])
+        assert row.use == ("causal" if row.causal else "bidirectional")
+        assert [*row.seconds] == [*row.peak_bytes] == [128, 256, 512]
+        assert min(row.seconds.values()) > 0 and row.step_ratio > 0
+    assert [row.use for row in comparison.dense] == ["causal", "bidirectional"]
+    assert all(row.step_ratio == 1 for row in comparison.dense)
+    assert comparison.rows[0] is comparison.dense[0]
+
+
+def test_hops(found: Any) -> None:
+    """At 128 positions. Inputs from the 64th on reach no other output of a Perceiver."""
+    hops = {row.name: row.hops for row in found[0].rows}
+    assert hops.pop("perceiver") is None
+    assert hops.pop("bigbird") == 3
+    assert set(hops.values()) == {1}
+
+
+def test_memory_grows_as_formulas_say(found: Any) -> None:
+    """What is linear in T is measured as nearly linear, and what is quadratic is not."""
+    slopes = {(row.name, row.use): row.memory_slope for row in found[0].rows + found[0].dense}
+    assert slopes["bigbird", "causal"] < 1.2 > slopes["linformer", "bidirectional"]
+    assert slopes["perceiver", "causal"] < 1.2
+    assert slopes["multihead", "bidirectional"] > 1.6 < slopes["synthesizer", "causal"]
+    for row in found[0].dense:
+        assert row.multiply_adds_number == 4 * 256 * 16**2 + 2 * 256**2 * 16
+        assert row.weights_bytes == 4 * 2 * 256**2
+
+
+def test_as_dict_is_json(found: Any) -> None:
+    rows = json.loads(json.dumps(found[0].as_dict(), allow_nan=False))["rows"]
+    wanted = {"name", "parameters", "causal", "time_slope", "memory_slope", "step_ratio"}
+    assert all(row.keys() >= wanted for row in rows)
+    assert all(type(row["causal"]) is bool for row in rows)
+
+
+def test_a_slope_needs_two_lengths() -> None:
+    with pytest.raises(ValueError, match="two lengths"):
+        compare(["multihead"], lengths=(64, 64))

@@ -1,0 +1,223 @@
+"""The GPT with every mechanism: its sizes, who knows of whom, and that caching changes nothing."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from blocks import CLOSE
+from cases import in_float64
+from numpy.testing import assert_allclose, assert_array_equal
+
+from tinyattn import Tensor, no_grad, ops
+from tinyattn.backend import asarray, get_device
+from tinyattn.models import GPT, MECHANISMS, GPTConfig, generate
+from tinyattn.noise import Noise
+
+CONTEXT = 12
+TINY: dict[str, Any] = {"vocabulary": 11, "context": CONTEXT, "layers": 2, "heads": 2, "width": 8}
+OPTIONS = {
+    "bigbird": "bigbird,block=2,window_blocks=1,random_blocks=1",
+    "linformer-causal": "linformer-causal,segment=4,rows=2",
+    "latent": "latent,segment=4",
+    "perceiver": "perceiver,latents=3",
+}
+"""So small that a text of a dozen symbols has several blocks."""
+
+CAUSAL = [name for name, kind in MECHANISMS.items() if "causal" not in kind.cannot]
+KINDS = [(name, "learned") for name in CAUSAL] + [
+    (name, "rotary") for name in CAUSAL if "rotary" not in MECHANISMS[name].cannot
+]
+every_kind = pytest.mark.parametrize(("name", "positions"), KINDS)
+
+
+def tiny(name: str = "multihead", positions: str = "learned", **options: Any) -> GPT:
+    """A small GPT with weights large enough that its answers differ."""
+    device = options.pop("device", "cpu")
+    given = {**TINY, "attention": OPTIONS.get(name, name), "positions": positions, **options}
+    model = GPT(GPTConfig(**given), device=device)
+    draw = np.random.default_rng(1)
+    for parameter in model.parameters():
+        parameter.data = draw.standard_normal(parameter.shape) * 0.7
+    return model
+
+
+def ids_of(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).integers(TINY["vocabulary"], size=shape)
+
+
+# Sizes -------------------------------------------------------------------------------------
+
+A5_SIZES = {
+    ("multihead", "learned"): 3_323_392,
+    ("multihead", "rotary"): 3_290_624,
+    ("synthesizer,length=127", "learned"): 3_076_988,
+    ("synthesizer", "learned"): 3_077_120,
+    ("perceiver", "learned"): 3_339_776,
+}
+
+
+@pytest.mark.parametrize(("attention", "positions"), A5_SIZES)
+def test_parameter_count_is_that_of_a5(attention: str, positions: str) -> None:
+    config = GPTConfig(vocabulary=256, attention=attention, positions=positions)
+    assert GPT(config).parameter_count() == A5_SIZES[attention, positions]
+
+
+def test_the_sizes_of_the_others_follow_from_their_equations() -> None:
+    """Against multi-head attention, in a layer of width 8 with two heads."""
+    layers, C, H, D = TINY["layers"], TINY["width"], TINY["heads"], TINY["width"] // TINY["heads"]
+    linear = C * C + C
+    more = {
+        "bigbird": 0,
+        "bilinear": H * (C * C + C) - 2 * linear,
+        "synthesizer": (D + 1) * CONTEXT - linear,
+        "random-synthesizer": H * CONTEXT**2 - 2 * linear,
+        "linformer-causal": 2 * 2 * 4,
+        "latent": 2 * linear,
+    }
+    dense = tiny().parameter_count()
+    assert tiny("perceiver").parameter_count() == dense + 3 * C
+    for name, numbers in more.items():
+        assert tiny(name).parameter_count() == dense + layers * numbers, name
+    assert {*more, "multihead", "perceiver"} == {*CAUSAL}
+
+
+@pytest.mark.parametrize("name", CAUSAL)
+def test_an_untrained_model_knows_nothing(name: str) -> None:
+    """Its loss is that of a guess among all symbols, ln V nats."""
+    config = GPTConfig(vocabulary=100, context=32, layers=2, heads=4, width=64, attention=name)
+    ids = np.random.default_rng(0).integers(100, size=(8, 33))
+    loss = ops.cross_entropy(GPT(config)(ids[:, :-1]), ids[:, 1:])
+    assert loss.item() == pytest.approx(math.log(100), abs=0.1)
+
+
+def test_a_model_is_made_of_its_seed() -> None:
+    states = [GPT(GPTConfig(**TINY), seed=seed).state() for seed in (0, 0, 1)]
+    for name, value in states[0].items():
+        assert_array_equal(value, states[1][name])
+    assert not np.array_equal(states[0]["head.weight"], states[2]["head.weight"])
+
+
+# Learning ----------------------------------------------------------------------------------
+
+
+@every_kind
+def test_every_parameter_learns_on_every_device(name: str, positions: str, device: str) -> None:
+    ids = ids_of(3, CONTEXT)
+    runs = []
+    for place in ("cpu", device):
+        model = tiny(name, positions, device=place)
+        watch: list[Tensor] = []
+        logits = model(ids, noise=Noise(0), watch=watch)
+        ops.cross_entropy(logits, asarray(ids, device=place)).backward()
+        assert (logits.shape, len(watch)) == ((3, CONTEXT, 11), TINY["layers"])
+        named = [*model.named_parameters()]
+        get = get_device(place).get
+        runs.append({path: get(parameter.grad) for path, parameter in named})
+        assert [parameter.name for _, parameter in named] == [path for path, _ in named]
+    for path, gradient in runs[0].items():
+        assert gradient.any(), path
+        assert_allclose(runs[1][path], gradient, rtol=1e-3, atol=2e-5, err_msg=path)
+
+
+# Who knows of whom -------------------------------------------------------------------------
+
+
+def changes(model: GPT, ids: np.ndarray) -> np.ndarray:
+    """Which outputs (down) change at all when a symbol (across) does."""
+    columns = []
+    with no_grad():
+        before = model(ids).numpy()
+        for s in range(ids.shape[1]):
+            changed = ids.copy()
+            changed[0, s] = (changed[0, s] + 1) % 11
+            columns.append((model(changed).numpy() != before).any(axis=(0, 2)))
+    return np.stack(columns, axis=1)
+
+
+@pytest.mark.parametrize("T", [1, 3, 6, 12])
+@every_kind
+def test_a_symbol_has_no_influence_on_what_was_before(name: str, positions: str, T: int) -> None:
+    matrix = changes(in_float64(tiny(name, positions)), ids_of(1, T))
+    assert not np.triu(matrix, 1).any()
+    assert matrix.diagonal().all()
+    if name not in ("bigbird", "perceiver"):  # which need not hear of everything
+        assert_array_equal(matrix, np.tri(T, dtype=bool))
+
+
+@every_kind
+def test_logits_do_not_depend_on_how_long_the_text_becomes(name: str, positions: str) -> None:
+    model, ids = in_float64(tiny(name, positions)), ids_of(2, CONTEXT)
+    whole = model(ids).numpy()
+    for T in range(1, CONTEXT):
+        assert_allclose(model(ids[:, :T]).numpy(), whole[:, :T], rtol=1e-10, atol=1e-10)
+
+
+# Writing -----------------------------------------------------------------------------------
+
+
+@every_kind
+def test_logits_with_a_cache_are_those_without(name: str, positions: str) -> None:
+    model, ids = in_float64(tiny(name, positions)), ids_of(2, 6)
+    cache, cuts = model.new_cache(), [(0, 3), (3, 4), (4, 6)]
+    if "cache" in model.config.cannot:
+        with no_grad(), pytest.raises(ValueError, match=model.config.cannot["cache"]):
+            model(ids, cache=cache)
+        return
+    with no_grad():
+        parts = [model(ids[:, a:b], cache=cache).numpy() for a, b in cuts]
+    assert_allclose(np.concatenate(parts, axis=1), model(ids).numpy(), **CLOSE)
+
+
+SHORTER = ("synthesizer,length=7", "learned")  # than the context, as A5's is
+
+
+@pytest.mark.parametrize(("name", "positions"), [*KINDS, SHORTER])
+@pytest.mark.parametrize("length", [1, 4, 12, 15])
+def test_writing_with_a_cache_is_writing_without(name: str, positions: str, length: int) -> None:
+    """Also when the text outgrows the context, or began longer than it."""
+    model, ids = tiny(name, positions), ids_of(2, length)
+    for how in ({"temperature": 0}, {"temperature": 1.0, "top_k": 5, "top_p": 0.9}):
+        written = [
+            np.stack(
+                [*generate(model, ids, 14, rng=np.random.default_rng(0), use_cache=use, **how)]
+            )
+            for use in (True, False)
+        ]
+        assert written[0].shape == (14, 2)
+        assert_array_equal(written[0], written[1])
+
+
+# Mistakes ----------------------------------------------------------------------------------
+
+MISTAKES: dict[str, tuple[type[Exception], Callable[[], Any]]] = {
+    "width must be a whole number above 0; got 0": (ValueError, lambda: tiny(width=0)),
+    "heads must divide width 8; got 3": (ValueError, lambda: tiny(heads=3)),
+    "dropout must be at least 0": (ValueError, lambda: tiny(dropout=1.0)),
+    "positions must be one of .* got 'none'": (ValueError, lambda: tiny(positions="none")),
+    "even width per head; got 1": (ValueError, lambda: tiny(positions="rotary", heads=8)),
+    "a text of 13 symbols does not fit the context 12":
+        (ValueError, lambda: tiny()(ids_of(1, 13))),
+    r"integers \(B, T\); got int64 \(3,\)": (ValueError, lambda: tiny()(ids_of(3))),
+    r"ids must lie in 0..10; got 1..11": (IndexError, lambda: tiny()([[1, 11]])),
+    "at least 1; got": (ValueError, lambda: next(generate(tiny(), ids_of(1, 0), 1))),
+    "must be one of multihead, .*, latent, perceiver; got 'dense'":
+        (ValueError, lambda: tiny("dense")),
+    "'multihead' has no option 'block'": (ValueError, lambda: tiny("multihead,block=2")),
+    "a GPT needs causal attention, not 'linformer': .* use linformer-causal":
+        (ValueError, lambda: tiny("linformer")),
+    "'synthesizer' cannot have rotary positions: it has no queries and keys":
+        (ValueError, lambda: tiny("synthesizer", "rotary")),
+    "'perceiver' needs at least 2 layers, down and up; got 1":
+        (ValueError, lambda: tiny("perceiver", layers=1)),
+    "window_blocks odd": (ValueError, lambda: tiny("bigbird,window_blocks=2")),
+    "latents must be at least 1; got 0": (ValueError, lambda: tiny("perceiver,latents=0")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("message", MISTAKES)
+def test_a_gpt_tells_what_is_wrong(message: str) -> None:
+    error, mistake = MISTAKES[message]
+    with pytest.raises(error, match=message):
+        mistake()

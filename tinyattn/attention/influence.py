@@ -1,0 +1,38 @@
+"""Chapter 5, continued: who can know of whom, found by trying.
+
+Blocks say of themselves whether they keep from the future. Here nothing is believed: change the
+input at one position, and see which outputs change. Next: heads that are told where to look.
+"""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+
+from tinyattn.attention.block import AttentionBlock
+from tinyattn.graph import no_grad
+from tinyattn.tensor import Tensor
+
+
+def influence(block: AttentionBlock, length: int, causal: bool, *, seed: int = 0) -> np.ndarray:
+    """Whether output t changes with input s: (T, T) boolean.
+
+    A copy of the block is tried, with other parameters, random and large, in float64: those that
+    training begins with are so small that an influence could be lost in rounding. One that is not
+    there is exactly zero, since a mask multiplies it with zero and all else is computed as before.
+    """
+    rng, block = np.random.default_rng(seed), copy.deepcopy(block)
+    block.astype("float64")
+    for parameter in block.parameters():
+        # Sums over the first axis then have variance 1, and scores of a few nats.
+        wide = parameter.shape[0] if parameter.ndim > 1 else 1
+        parameter.data = rng.standard_normal(parameter.shape) / np.sqrt(wide)
+    # As many sequences as positions; number s is changed at position s.
+    x_TTC = np.tile(rng.standard_normal((length, block.width)), (length, 1, 1))
+    changed_TTC, each = x_TTC.copy(), np.arange(length)
+    changed_TTC[each, each] = rng.standard_normal((length, block.width))
+    with no_grad():
+        before, after = (block(Tensor(x), causal=causal).numpy() for x in (x_TTC, changed_TTC))
+    differs: np.ndarray = (before != after).any(axis=-1)
+    return differs.T

@@ -1,0 +1,86 @@
+"""Chapter 12, continued: a command that sets mechanisms side by side. Next: what there is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tinyattn.cli.options import FILE, JSON, option, print_json
+
+
+def _lengths(ctx: click.Context, parameter: click.Parameter, text: str | None) -> list[int] | None:
+    """`256,512` as whole numbers, of which growth needs two."""
+    if text is None:
+        return None
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isdecimal() and int(word) for word in words) or len(set(words)) < 2:
+        raise click.BadParameter(f"want two lengths or more, such as 256,512; got {text!r}")
+    return [int(word) for word in words]
+
+
+@click.command()
+@option("--attention", "names", multiple=True, metavar="NAME[,OPTION=NUMBER]",
+        help="Only this one, such as bigbird or bigbird,block=16; may be repeated.")  # fmt: skip
+@option("--lengths", callback=_lengths, metavar="T,T,..",
+        help="Measure growth over these lengths; by default 256,512,1024,2048,4096.")  # fmt: skip
+@option("--length", type=click.IntRange(1), help="Length to compare at; by default the longest.")
+@option("--width", default=64, type=click.IntRange(1), help="Numbers a position, C.")
+@option("--heads", default=4, type=click.IntRange(1), help="Heads, which must divide the width.")
+@option("--rounds", default=5, type=click.IntRange(1),
+        help="Turns of each at the longest length, and up to 8 times at others.")  # fmt: skip
+@option("--picture", type=FILE, help="Draw what each sees and how it grows into this PNG.")
+@JSON
+def compare(
+    names: tuple[str, ...],
+    lengths: list[int] | None,
+    length: int | None,
+    width: int,
+    heads: int,
+    rounds: int,
+    picture: Path | None,
+    as_json: bool,
+) -> None:
+    """Set all kinds of attention side by side: what each sees, and what it costs.
+
+    Whether it can be causal is found by changing inputs; time and memory are measured, with one
+    thread, beside the formulas.
+
+    \\b
+    tinyattn compare --picture attention.png
+    tinyattn compare --attention bigbird,block=16 --attention linformer --lengths 1024,8192
+    """
+    from tinyattn.models import MECHANISMS, new_block
+    from tinyattn.models import compare as run
+    from tinyattn.models.comparison import LENGTHS
+    from tinyattn.report.comparison import as_table, save_picture
+    from tinyattn.report.curves import available
+    from tinyattn.report.progress import Progress
+
+    names = tuple(dict.fromkeys(names)) or tuple(MECHANISMS)
+    if width % heads:
+        raise click.BadParameter(f"must divide the width {width}; got {heads}",
+                                 param_hint="--heads")  # fmt: skip
+    try:
+        for name in names:
+            new_block(name, width, heads, longest=1)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--attention") from error
+    if picture is not None:
+        if not available():
+            raise click.UsageError("--picture needs matplotlib: pip install 'tinyattn[plot]'")
+        if picture.suffix != ".png":
+            raise click.BadParameter(f"must end with .png; got {picture}", param_hint="--picture")
+    with Progress() as bar:
+        found = run(
+            names, width=width, heads=heads, lengths=lengths or LENGTHS, length=length,
+            rounds=rounds, on_start=bar.start, on_step=bar.advance,
+        )  # fmt: skip
+    if picture is not None:
+        save_picture(found, picture)
+    if as_json:
+        print_json(found.as_dict())
+        return
+    click.echo(as_table(found))
+    if picture is not None:
+        click.echo(f"The picture is {picture}.")

@@ -1,0 +1,167 @@
+"""Chapter 6, continued: a parser, whose last heads are relations.
+
+A dependency tree says for every word which word governs it, and by which relation. Sheet 003 reads
+it as attention: one head for each relation. Here the layers that we have look both ways at a
+sentence, and one more round of heads, read off rather than used, scores every word as the governor
+of every other (derivations/13_dependency_heads.md). Next: every mechanism as one block.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from tinyattn import ops
+from tinyattn.attention import ABILITIES, ATTENTION, padding, parse, split_heads
+from tinyattn.backend import asarray
+from tinyattn.models.layer import Layer
+from tinyattn.nn import Dropout, Embedding, LayerNorm, LearnedPositions, Linear, Module, Rotary
+from tinyattn.noise import Noise, check_rate
+from tinyattn.tensor import Tensor
+
+NO_SYMBOL, ROOT = 0, 1
+"""Ids that every parser knows: what fills a batch up, and the root, which stands at position 0."""
+
+
+@dataclass(frozen=True)
+class ParserConfig:
+    """The sizes of a parser: all that is needed to build it again.
+
+    Raises: ValueError with the field and what it should be.
+    """
+
+    symbols: int  # V, the words and tags together, NO_SYMBOL and ROOT among them
+    relations: int  # the heads that are read off
+    context: int = 128  # the longest sentence, the root counted
+    layers: int = 2
+    heads: int = 4
+    width: int = 128  # C, numbers per position
+    label_width: int = 8  # D of the heads that are read off
+    dropout: float = 0.3
+    positions: str = "rotary"  # or "learned"
+    attention: str = "multihead"  # a name in ATTENTION that looks both ways, and options
+
+    def __post_init__(self) -> None:
+        for field in ("symbols", "relations", "context", "layers", "heads", "width", "label_width"):
+            if not isinstance(getattr(self, field), int) or getattr(self, field) < 1:
+                raise ValueError(
+                    f"{field} must be a whole number above 0; got {getattr(self, field)}"
+                )
+        check_rate(self.dropout, "dropout")
+        if self.positions not in ("learned", "rotary"):
+            raise ValueError(f"positions must be 'learned' or 'rotary'; got {self.positions!r}")
+        if self.width % self.heads or self.width % 2:
+            raise ValueError(
+                f"width must be even and divisible by heads {self.heads}; got {self.width}"
+            )
+        if self.positions == "rotary" and self.width // self.heads % 2:
+            raise ValueError(
+                f"rotary positions need an even width per head; got {self.width // self.heads}"
+            )
+        needed = ["bidirectional", "padding", *["rotary"] * (self.positions == "rotary")]
+        for ability in needed:
+            if ability in self.cannot:
+                raise ValueError(
+                    f"{self.attention!r} cannot be a parser's attention: it cannot "
+                    f"{ABILITIES[ability]}: {self.cannot[ability]}"
+                )
+
+    @property
+    def cannot(self) -> dict[str, str]:
+        """What its attention refuses to do, and why."""
+        return ATTENTION[parse(self.attention, ATTENTION)[0]].cannot
+
+    def new_layers(self, rng: np.random.Generator) -> list[Layer]:
+        """The layers of such a model, with the attention that `attention` names."""
+        name, options = parse(self.attention, ATTENTION)
+        return [
+            Layer(
+                ATTENTION[name](
+                    self.width, self.heads, longest=self.context, rng=rng, dropout=self.dropout,
+                    rotary=self.positions == "rotary", **options,
+                ),
+                rng=rng, exact_gelu=False, dropout=self.dropout,
+            )
+            for _ in range(self.layers)
+        ]  # fmt: skip
+
+
+class Parser(Module):
+    """Scores of each word's governor and relation.
+
+    Forward: x = dropout(word + tag + positions); each layer, looking both ways; h = norm(x);
+             s_kts = q_kt·k_ks/√D + q_t·k_s/√C, queries q linear in the dependent h_t, keys in the
+             governor h_s; the first product differs from relation k to relation, the second is
+             the same for all, and its queries and keys are rotary, so that distance counts
+    Shapes:  inputs (B, T, 2), a word and its tag, at position 0 ROOT twice -> s (B, T, H, T):
+             dependent t, relation k, governor s
+    Units:   nats; softmax over relations and governors together gives a word's probabilities
+    Raises:  ValueError if the inputs are longer than the context, or have another shape
+    Source:  sheet 003, problem 1; Dozat and Manning 2017 score so, with one matrix a relation. A
+             word is never its own governor: its score is -∞, as is that of NO_SYMBOL
+    """
+
+    def __init__(self, config: ParserConfig, *, seed: int = 0, device: str = "cpu") -> None:
+        rng = np.random.default_rng(seed)
+        self.config = config
+        C, D = config.width, config.label_width
+        self.embedding = Embedding(config.symbols, C, rng=rng)
+        learned = config.positions == "learned"
+        self.positions = LearnedPositions(config.context, C) if learned else None
+        self.dropout = Dropout(config.dropout)
+        self.blocks = config.new_layers(rng)
+        self.norm = LayerNorm(C)
+        self.dependent = Linear(C, config.relations * D, rng=rng)
+        self.governor = Linear(C, config.relations * D, rng=rng)
+        self.dependent_any = Linear(C, C, rng=rng)
+        self.governor_any = Linear(C, C, rng=rng)
+        self.rotary = Rotary(C)
+        self.to(device)
+        for name, parameter in self.named_parameters():
+            parameter.name = name
+
+    @property
+    def device(self) -> str:
+        """Where the parameters live: "cpu" or "cuda"."""
+        return self.embedding.weight.device
+
+    def __call__(
+        self,
+        inputs: np.ndarray,
+        *,
+        noise: Noise | None = None,
+        watch: list[Tensor] | None = None,
+    ) -> Tensor:
+        """The scores of a batch of sentences, in host memory, each filled up with NO_SYMBOL.
+
+        Args:
+            noise: the random bits of a training pass; None means no dropout.
+            watch: gets the attention weights of every layer appended.
+        """
+        if inputs.ndim != 3 or inputs.shape[2] != 2 or inputs.shape[1] > self.config.context:
+            raise ValueError(
+                f"Parser: inputs must be (B, T, 2), T at most {self.config.context}; got "
+                f"{inputs.shape}"
+            )
+        T = inputs.shape[1]
+        real_B11T = padding((inputs[..., 0] != NO_SYMBOL).sum(axis=1), T)
+        real = asarray(real_B11T, device=self.device)
+        x_BTC = self.embedding(asarray(inputs, device=self.device)).sum(axis=2)
+        if self.positions is not None:
+            x_BTC = x_BTC + self.positions(0, T)
+        x_BTC = self.dropout(x_BTC, noise)
+        for layer in self.blocks:
+            x_BTC = layer(x_BTC, allowed=real, noise=noise, watch=watch)
+        h_BTC = self.dropout(self.norm(x_BTC), noise)
+        H, D, C = self.config.relations, self.config.label_width, self.config.width
+        q_BHTD = split_heads(self.dependent(h_BTC), H)
+        k_BHSD = split_heads(self.governor(h_BTC), H)
+        scores_BHTS = q_BHTD @ k_BHSD.swapaxes(-1, -2) * (1 / math.sqrt(D))
+        q_BTC = self.rotary(self.dependent_any(h_BTC))
+        k_BSC = self.rotary(self.governor_any(h_BTC))
+        shared_BTS = q_BTC @ k_BSC.swapaxes(-1, -2)
+        scores_BHTS = scores_BHTS + shared_BTS.expand_dims(1) * (1 / math.sqrt(C))
+        others = asarray(real_B11T & ~np.eye(T, dtype=bool), device=self.device)
+        return ops.where(others, scores_BHTS, -math.inf).transpose(0, 2, 1, 3)

@@ -1,0 +1,175 @@
+"""Chapter 11, continued: mechanisms side by side, as tables and as a picture.
+
+What a mechanism sees is best shown as a matrix, and how its cost grows as a slope: where both axes
+are logarithmic a power of T is a straight line, and the steeper the dearer. The picture needs
+matplotlib (the extra `plot`). Next: the progress bar.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tinyattn.models.comparison import Comparison, Row
+
+STYLES = [("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"), ("#CC79A7", "D"), ("#E69F00", "v"),
+          ("#56B4E9", "P"), ("#000000", "X"), ("#7A7A7A", "<"), ("#7B3294", ">")]  # fmt: skip
+"""Colours that most of the colour-blind can tell apart (Okabe and Ito 2008, with a grey and a
+violet), and markers for everybody."""
+
+HOPS = ["#FFFFFF", "#08306B", "#4A98C9", "#B5D4E9"]
+"""Colours for: never, one layer, two, and three or more."""
+
+
+def as_table(comparison: Comparison) -> str:
+    """The result for people."""
+    T, rows = comparison.length, _all_rows(comparison)
+    head = ("parameters", "used as", "hops", "time", "of dense", "grows as", "memory", "grows as")
+    table = [("", *head)]
+    for row in rows:
+        table.append((
+            _title(row), f"{row.parameters:,}", row.sees or "neither", _layers(row.hops),
+            f"{1e3 * row.seconds[T]:,.1f} ms", f"{row.step_ratio:.3f}",
+            f"T^{row.time_slope:.2f}", f"{row.peak_bytes[T] / 1e6:,.0f} MB",
+            f"T^{row.memory_slope:.2f}",
+        ))  # fmt: skip
+    once = {row.name: row for row in comparison.rows}.values()
+    adds = [(row.name, f"{row.multiply_adds_number / 1e6:,.0f} M", f"= {row.multiply_adds}",
+             _own_letters(row)) for row in once]  # fmt: skip
+    weights = [(row.name, f"{row.weights_bytes / 1e6:,.1f} MB", f"= 4·({row.weights})")
+               for row in once]  # fmt: skip
+    return "\n".join([
+        f"width {comparison.width}, {comparison.heads} heads, one text of T = {T:,} positions; "
+        "forward and backward, float32, one thread",
+        "", *_aligned(table, numbers=range(1, 10)), "",
+        "used as: found by changing inputs. hops: layers until each position of 128 can know of all",
+        "others, or, causal, of all before it.",
+        "", "multiply-adds, forward", *_aligned(adds, numbers=range(1, 2)),
+        "", "attention weights, 4 bytes each", *_aligned(weights, numbers=range(1, 2)),
+    ])  # fmt: skip
+
+
+def _aligned(table: Sequence[tuple[str, ...]], *, numbers: range) -> list[str]:
+    """Lines with columns under each other, two spaces apart; those in `numbers` end together."""
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return [
+        "  ".join(cell.rjust(width) if i in numbers else cell.ljust(width)
+                  for i, (cell, width) in enumerate(zip(line, widths, strict=True))).rstrip()
+        for line in table
+    ]  # fmt: skip
+
+
+def _all_rows(comparison: Comparison) -> list[Row]:
+    """A row for each mechanism, and those of dense attention that are not among them."""
+    return [*comparison.rows, *(row for row in comparison.dense if row not in comparison.rows)]
+
+
+def _title(row: Row) -> str:
+    return row.name if row.use == "causal" else f"{row.name}, both ways"
+
+
+def _layers(hops: int | None) -> str:
+    return "never" if hops is None else str(hops)
+
+
+def _own_letters(row: Row) -> str:
+    """What the letters that not all formulas have are in this one."""
+    return ", ".join(f"{letter} = {n}" for letter, n in row.letters.items() if letter not in "CHT")
+
+
+def save_picture(comparison: Comparison, path: Path) -> None:
+    """Draw what the mechanisms see, and how their time and memory grow."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(16, 9), layout="constrained")
+    FigureCanvasAgg(figure)
+    halves: Any = figure.subfigures(1, 2, width_ratios=(9, 7), wspace=0.03)
+    left, right = halves
+    _draw_sight(left, comparison.rows)
+    right.suptitle(
+        f"forward and backward of one text, width {comparison.width}, {comparison.heads} heads",
+        fontsize=13,
+    )
+    time, memory = right.subplots(2, 1, sharex=True)
+    rows = _all_rows(comparison)
+    milliseconds = [{T: 1e3 * s for T, s in row.seconds.items()} for row in rows]
+    megabytes = [{T: n / 1e6 for T, n in row.peak_bytes.items()} for row in rows]
+    _draw_growth(time, rows, milliseconds, [row.time_slope for row in rows])
+    _draw_growth(memory, rows, megabytes, [row.memory_slope for row in rows])
+    time.set_ylabel("time in ms", fontsize=11)
+    memory.set_ylabel("memory in MB", fontsize=11)
+    memory.set_xlabel("T, positions", fontsize=11)
+    figure.savefig(path, dpi=110)
+
+
+def _draw_sight(figure: Any, rows: Sequence[Row]) -> None:
+    """A matrix for each mechanism: in how many layers position t can know of position s."""
+    from matplotlib.colors import ListedColormap
+    from matplotlib.patches import Patch
+
+    figure.suptitle("what position t (down) can know of position s (across)", fontsize=13)
+    columns = math.ceil(math.sqrt(len(rows)))
+    grid = figure.subplots(math.ceil(len(rows) / columns), columns, squeeze=False)
+    for axes, row in zip(grid.flat, rows, strict=False):
+        shown = np.clip(np.where(row.layers == 0, 1, row.layers), 0, 3)  # -1, never, becomes 0
+        axes.imshow(shown, cmap=ListedColormap(HOPS), vmin=0, vmax=3, interpolation="nearest")
+        axes.set_title(f"{row.name}\n{row.use}", fontsize=11)
+        last = len(row.layers) - 1
+        axes.set_xticks([0, last])
+        axes.set_yticks([0, last])
+        axes.tick_params(labelsize=9)
+    for axes in list(grid.flat)[len(rows) :]:
+        axes.axis("off")
+    names = ["never", "in one layer", "in two", "in three or more"]
+    figure.legend(handles=[Patch(facecolor=c, edgecolor="black", label=n, lw=0.6)
+                           for c, n in zip(HOPS, names, strict=True)],
+                  loc="outside lower center", ncols=4, fontsize=11, frameon=False)  # fmt: skip
+
+
+def _draw_growth(
+    axes: Any, rows: Sequence[Row], curves: Sequence[dict[int, float]], slopes: Sequence[float]
+) -> None:
+    """A line for each mechanism, with its name and slope beside its right end."""
+    lengths = [*curves[0]]
+    styles = [STYLES[i % len(STYLES)] for i in range(len(rows))]
+    for row, (colour, marker), curve in zip(rows, styles, curves, strict=True):
+        line = "--" if row.use == "bidirectional" else "-"
+        axes.loglog([*curve], [*curve.values()], line, color=colour, marker=marker, ms=6, lw=1.6)
+    axes.grid(which="major", alpha=0.3)
+    axes.minorticks_off()
+    axes.set_xticks(lengths, [f"{T:,}" for T in lengths])
+    axes.set_xlim(lengths[0] * 0.9, lengths[-1] * 1.1)
+    low, high = np.log(axes.get_ylim())
+    ends = (np.log([curve[lengths[-1]] for curve in curves]) - low) / (high - low)
+    for i, place in enumerate(_spread(ends, 0.078)):
+        axes.annotate(
+            f"{_title(rows[i])}  $T^{{{slopes[i]:.2f}}}$", xy=(1, ends[i]), xytext=(1.06, place),
+            xycoords="axes fraction", textcoords="axes fraction", color=styles[i][0],
+            va="center", fontsize=10, annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": styles[i][0], "lw": 0.8, "relpos": (0, 0.5)},
+        )  # fmt: skip
+
+
+def _spread(heights: np.ndarray, gap: float) -> np.ndarray:
+    """Heights in 0..1 as near to these as may be, in their order, and at least `gap` apart."""
+    order = np.argsort(heights)
+    room = gap * np.arange(len(heights))
+    placed = np.empty(len(heights))
+    placed[order] = np.clip(_rising(heights[order] - room), 0, max(0, 1 - room[-1])) + room
+    return placed
+
+
+def _rising(values: np.ndarray) -> np.ndarray:
+    """The rising sequence nearest to `values`: neighbours that fall take their common mean."""
+    groups: list[list[float]] = []  # mean and count
+    for value in values:
+        groups.append([float(value), 1.0])
+        while len(groups) > 1 and groups[-2][0] > groups[-1][0]:
+            (b, n), (a, m) = groups.pop(), groups.pop()
+            groups.append([(a * m + b * n) / (m + n), m + n])
+    return np.repeat([mean for mean, _ in groups], [int(count) for _, count in groups])

@@ -1,0 +1,85 @@
+"""Chapter 9, continued: one model, written in two ways.
+
+Multi-head attention and bilinear attention compute the same scores from different numbers
+(attention/bilinear.py). A trained model can therefore be rewritten from one to the other, and must
+answer as before; how nearly it does is measured in float64, before the result is rounded to the
+checkpoint's float32. Next: the quickstart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from tinyattn.attention import AttentionBlock, Bilinear, MultiHead, factor, merge
+from tinyattn.graph import no_grad
+from tinyattn.models import GPT
+from tinyattn.tasks.recipe import recipe_from
+from tinyattn.tasks.runs import Trained, begin_run
+from tinyattn.training import checkpoint
+from tinyattn.training.loop import CHECKPOINT
+from tinyattn.training.settings import SettingError
+
+WAY_BACK = {"bilinear": "multihead", "multihead": "bilinear"}
+TEXTS = 8
+"""Random texts, each as long as the context, on which models are compared."""
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """What a rewriting came to. The differences are the largest of the logits, in float64."""
+
+    before: int  # parameters
+    after: int
+    difference: float  # between the two models
+    back: float  # between the first model and the second written as the first again
+
+
+def convert(trained: Trained, to: str, folder: Path) -> Conversion:
+    """Write the model of `trained`, with its attention as `to`, into a run folder.
+
+    Args:
+        to: "bilinear", or "multihead" for the way back.
+    Raises: SettingError if the model cannot be written so.
+    """
+    if to not in WAY_BACK:
+        raise SettingError(f"convert: to must be one of {list(WAY_BACK)}; got {to!r}")
+    first, second, third = (_in_float64(trained.model) for _ in range(3))
+    for layer, same, again in zip(first.blocks, second.blocks, third.blocks, strict=True):
+        same.attention = _rewritten(layer.attention, to)
+        again.attention = _rewritten(same.attention, WAY_BACK[to])
+    config = replace(trained.model.config, attention=to)
+    ids = np.random.default_rng(0).integers(config.vocabulary, size=(TEXTS, config.context))
+    with no_grad():
+        logits = [model(ids).numpy() for model in (first, second, third)]
+    tables = trained.recipe.tables()
+    tables["model"]["attention"] = to
+    begin_run(folder, recipe_from(tables, "recipe").tables(), resume=False)
+    about = {**trained.about, "model": asdict(config), "recipe": tables}
+    arrays = {f"model.{n}": a.astype(np.float32) for n, a in second.state().items()}
+    checkpoint.save(folder / CHECKPOINT, arrays, about)
+    return Conversion(
+        first.parameter_count(), second.parameter_count(),
+        *(float(np.abs(logits[0] - others).max()) for others in logits[1:]),
+    )  # fmt: skip
+
+
+def _rewritten(block: AttentionBlock, to: str) -> AttentionBlock:
+    try:
+        if to == "bilinear" and type(block) is MultiHead:
+            return merge(block)
+        if to == "multihead" and type(block) is Bilinear:
+            return factor(block)
+    except ValueError as error:  # rotary positions
+        raise SettingError(str(error)) from error
+    raise SettingError(f"a model whose attention is {type(block).__name__} cannot become {to!r}")
+
+
+def _in_float64(model: GPT) -> GPT:
+    """A copy of a model in double precision, on the host."""
+    copy = GPT(model.config)
+    copy.load_state(model.state())
+    copy.astype("float64")
+    return copy

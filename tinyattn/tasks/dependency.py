@@ -1,0 +1,133 @@
+"""Chapter 9, continued: heads that parse.
+
+Sheet 003 says that a dependency parse is what heads could attend to, and offers two losses that
+make heads behave as in one. Here a small parser learns from a treebank, with these losses or
+without, and then parses what it has not seen. It is given the treebank's own tags. Next: how good
+its trees are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+
+from tinyattn import ops
+from tinyattn.attention import Penalty, measured
+from tinyattn.backend import asarray, asnumpy, one_blas_thread
+from tinyattn.data.batches import PAD, Batch
+from tinyattn.data.conllu import Sentence
+from tinyattn.graph import no_grad
+from tinyattn.models.parser import ROOT, Parser, ParserConfig
+from tinyattn.noise import Noise
+from tinyattn.tasks.knowledge import RunOptions
+from tinyattn.tasks.runs import begin_run
+from tinyattn.tasks.treebank import Symbols, Tree, TreeExamples, fill_up, pairs, places
+from tinyattn.tensor import Tensor
+from tinyattn.training import checkpoint
+from tinyattn.training.checkpoint import CheckpointError
+from tinyattn.training.loop import CHECKPOINT, Fit
+from tinyattn.training.settings import SettingError, TrainSettings, build
+
+SETTINGS = TrainSettings(epochs=30, batch=32, learning_rate=0.01)
+"""Chosen on a fifth of the training documents; the held-out ones were not looked at for it."""
+STAGE = "parse"
+TOGETHER = 64
+"""Sentences that are parsed together; the trees do not depend on it."""
+NONE = -1  # a target that does not count
+
+
+def parser_loss(model: Parser, penalty: Penalty) -> Callable[[Batch, Noise | None, float], Tensor]:
+    """The cross-entropy of each word's relation and governor together, and the penalty."""
+    config = model.config
+
+    def loss(batch: Batch, noise: Noise | None, divisor: float) -> Tensor:
+        watch: list[Tensor] | None = [] if penalty else None
+        scores_BTHT = model(pairs(batch.inputs, config.symbols), noise=noise, watch=watch)
+        targets = asarray(places(batch.targets, config.context, NONE), device=model.device)
+        entropy: Tensor = ops.cross_entropy(
+            scores_BTHT.reshape(*targets.shape, -1), targets, ignore=NONE, divisor=divisor
+        )
+        if watch is None:
+            return entropy
+        counts = asarray(batch.targets != PAD, device=model.device)
+        return entropy + penalty(watch, counts, divisor)
+
+    return loss
+
+
+def train_parser(
+    sentences: Sequence[Sentence],
+    symbols: Symbols,
+    config: ParserConfig,
+    settings: TrainSettings,
+    penalty: Penalty,
+    options: RunOptions,
+) -> Parser:
+    """A new parser, taught these sentences; its run is kept in `options.folder`."""
+    model = Parser(config, seed=options.seed)
+    data = TreeExamples(sentences, symbols, context=config.context, batch=settings.batch,
+                        seed=options.seed)  # fmt: skip
+    tables = {"model": asdict(config), "train": asdict(settings), "penalty": asdict(penalty)}
+    begin_run(options.folder, tables, resume=False)
+    model.to(options.device)
+    options.on_start(0, settings.total_steps(data.batches_per_epoch))
+    Fit(
+        settings, options.folder, {"stage": STAGE, **tables, "symbols": asdict(symbols)},
+        seed=options.seed, workers=options.workers if options.device == "cpu" else 1,
+        on_step=options.on_step,
+    ).run(model, parser_loss(model, penalty), data)  # fmt: skip
+    return model
+
+
+def parse_sentences(
+    model: Parser, symbols: Symbols, sentences: Sequence[Sentence], cap: float = Penalty.cap
+) -> tuple[list[Tree], dict[str, float]]:
+    """A tree for each sentence, and what the model's heads did meanwhile.
+
+    Each word gets the likeliest pair of governor and relation, whatever the other words get; so
+    now and then the arcs of a sentence are no tree. The heads' `entropy` and capped `distance` are
+    means over words, layers and heads.
+    """
+    trees: list[Tree] = [((), ())] * len(sentences)
+    sums: Counter[str] = Counter()
+    encoded = symbols.encode(sentences)
+    by_length = sorted(range(len(sentences)), key=lambda i: len(sentences[i]))
+    with no_grad(), one_blas_thread():
+        for start in range(0, len(by_length), TOGETHER):
+            rows = by_length[start : start + TOGETHER]
+            inputs = fill_up([encoded[i] for i in rows])
+            watch: list[Tensor] = []
+            scores = asnumpy(model(inputs, watch=watch).data)
+            counts = inputs[..., 0] > ROOT
+            heads = measured(watch, asarray(counts, device=model.device), cap, model.config.cannot)
+            sums.update({name: value * counts.sum() for name, value in heads.items()})
+            B, T, H, _ = scores.shape
+            best_BT = scores.reshape(B, T, H * T).argmax(axis=-1)
+            for i, best in zip(rows, best_BT, strict=True):
+                relations, governors = np.divmod(best[1 : len(encoded[i])], T)
+                trees[i] = governors.tolist(), [symbols.relations[k] for k in relations]
+    words = max(1, sum(map(len, sentences)))
+    return trees, {name: float(value / words) for name, value in sums.items()}
+
+
+def load_parser(path: str | Path, *, device: str = "cpu") -> tuple[Parser, Symbols]:
+    """The parser in a run folder.
+
+    Raises: CheckpointError if it is missing, damaged, or no parser.
+    """
+    saved = checkpoint.load(Path(path) / CHECKPOINT)
+    if saved.about.get("stage") != STAGE:
+        raise CheckpointError(f"{path}: holds no parser")
+    try:
+        model = Parser(build(ParserConfig, dict(saved.about["model"]), "model"))
+        model.load_state(saved.group("model"))
+        lists = saved.about["symbols"]
+        symbols = Symbols(*(tuple(lists[key]) for key in ("words", "tags", "relations")))
+    except (KeyError, TypeError, ValueError, SettingError) as error:
+        raise CheckpointError(f"{path}: does not fit this program: {error}") from error
+    model.to(device)
+    return model, symbols

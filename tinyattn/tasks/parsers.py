@@ -1,0 +1,190 @@
+"""Chapter 9, the end: what the penalties do to a parser.
+
+The same parser is taught with each penalty and without, and its trees for the held-out documents
+are set beside those of rules that look at no word. Beside the scores stands what the heads do, so
+that a penalty's effect can be seen where it acts. Next: reports.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tinyattn.attention import ATTENTION, Penalty, dependency_block, parse, read_arcs
+from tinyattn.data.conllu import Sentence
+from tinyattn.graph import no_grad
+from tinyattn.models.parser import ParserConfig
+from tinyattn.tasks.dependency import SETTINGS, parse_sentences, train_parser
+from tinyattn.tasks.evaluation import Score
+from tinyattn.tasks.knowledge import RunOptions
+from tinyattn.tasks.runs import open_run
+from tinyattn.tasks.treebank import Symbols, Tree, baselines, split
+from tinyattn.training.settings import SettingError, TrainSettings
+
+PENALTIES = [
+    Penalty(),
+    Penalty(focus=0.05),
+    Penalty(near=0.01),
+    Penalty(focus=0.05, near=0.01),
+]
+"""What is set side by side if nothing else is asked for."""
+
+
+def name_of(penalty: Penalty) -> str:
+    """What a penalty is called in the table, and its run's folder."""
+    names = {(False, False): "none", (True, False): "focus", (False, True): "near"}
+    return names.get((penalty.focus > 0, penalty.near > 0), "both")
+
+
+def attachment(trees: Sequence[Tree], sentences: Sequence[Sentence]) -> tuple[Score, Score]:
+    """How many words have the right governor, and how many the right relation to it as well.
+
+    Punctuation counts. The words of a sentence are not independent, so the true interval is
+    somewhat wider than the score's.
+    """
+    governed = related = words = 0
+    for (governors, relations), s in zip(trees, sentences, strict=True):
+        right = [g == own for g, own in zip(governors, s.governors, strict=True)]
+        same = [r == own for r, own in zip(relations, s.relations, strict=True)]
+        governed += sum(right)
+        related += sum(a and b for a, b in zip(right, same, strict=True))
+        words += len(s)
+    return Score(governed, words), Score(related, words)
+
+
+def rebuilt(sentences: Sequence[Sentence]) -> list[Tree]:
+    """What is read from heads that were built for each tree (attention/dependency.py).
+
+    They have been told the answer; what it shows is that heads can hold it.
+    """
+    trees: list[Tree] = []
+    for s in sentences:
+        own = sorted(set(s.relations))
+        block, x = dependency_block(s.governors, [own.index(r) for r in s.relations], len(own))
+        with no_grad():
+            governors, relations = read_arcs(block.weights(x).numpy()[0])
+        trees.append((governors, [own[k] for k in relations]))
+    return trees
+
+
+def can_have(attention: str, penalty: Penalty) -> bool:
+    """Whether heads of this attention can be told what the penalty says.
+
+    Raises: SettingError if there is no such attention.
+    """
+    try:
+        cannot = ATTENTION[parse(attention, ATTENTION)[0]].cannot
+    except ValueError as error:
+        raise SettingError(str(error)) from error
+    return not any(getattr(penalty, name) and name in cannot for name in ("focus", "near"))
+
+
+@dataclass(frozen=True)
+class Row:
+    """How one parser, or one rule, did on the held-out sentences."""
+
+    name: str
+    unlabelled: Score
+    labelled: Score
+    heads: dict[str, float]  # entropy and distance, of a parser whose attention has them
+    seconds: float | None = None  # of training
+
+    def as_dict(self) -> dict[str, Any]:
+        """The result under the names that other programs rely on."""
+        return {
+            "name": self.name,
+            "uas": self.unlabelled.as_dict(),
+            "las": self.labelled.as_dict(),
+            "entropy": self.heads.get("entropy"),
+            "distance": self.heads.get("distance"),
+            "seconds": self.seconds,
+        }
+
+
+def compare_penalties(
+    documents: list[list[Sentence]],
+    penalties: Sequence[Penalty],
+    options: RunOptions,
+    *,
+    attention: str = ParserConfig.attention,
+    settings: TrainSettings = SETTINGS,
+    sizes: dict[str, int] | None = None,
+    overwrite: bool = False,
+    say: Callable[[str], None] = lambda text: None,
+) -> list[Row]:
+    """The rules, and a parser for each penalty; its run is in a folder in `options.folder`.
+
+    Args: sizes: fields of ParserConfig that shall differ from their defaults.
+    Raises: SettingError before any work, if such a parser or penalty cannot be.
+    """
+    train, test = split(documents, seed=options.seed)
+    symbols = Symbols.of(train)
+    config = new_config(symbols, [*train, *test], attention, sizes or {})
+    for penalty in penalties:
+        _check(penalty, config)
+    at = {
+        penalty: replace(options, folder=open_run(options.folder / name_of(penalty),
+                                                  overwrite=overwrite, resume=False))
+        for penalty in penalties
+    }  # fmt: skip
+    rules = baselines(train, test) | {"heads built from the tree": rebuilt(test)}
+    rows = [Row(name, *attachment(trees, test), {}) for name, trees in rules.items()]
+    cap = penalties[-1].cap  # one for all, so that distances can be compared
+    for penalty, run in at.items():
+        name = f"parser, penalty: {name_of(penalty)}"
+        say(name)
+        began = time.perf_counter()
+        model = train_parser(train, symbols, config, settings, penalty, run)
+        seconds = time.perf_counter() - began
+        trees, heads = parse_sentences(model, symbols, test, cap)
+        rows.append(Row(name, *attachment(trees, test), heads, seconds))
+    return rows
+
+
+def new_config(
+    symbols: Symbols, sentences: Sequence[Sentence], attention: str, sizes: dict[str, int]
+) -> ParserConfig:
+    """The sizes of a parser for these sentences; positions are rotary if the attention can that.
+
+    Raises: SettingError if it cannot be made so.
+    """
+    try:
+        fixed = "rotary" in ATTENTION[parse(attention, ATTENTION)[0]].cannot
+        return ParserConfig(
+            len(symbols), len(symbols.relations), context=1 + max(map(len, sentences)),
+            positions="learned" if fixed else "rotary", attention=attention, **sizes,
+        )  # fmt: skip
+    except ValueError as error:
+        raise SettingError(str(error)) from error
+
+
+def _check(penalty: Penalty, config: ParserConfig) -> None:
+    try:
+        penalty.check(config.cannot)
+    except ValueError as error:
+        raise SettingError(str(error)) from error
+
+
+def as_table(rows: Sequence[Row]) -> str:
+    """The result for people."""
+    words = rows[0].unlabelled.total
+    lines = [
+        f"{words:,} held-out words: with the right governor (UAS), and with the relation too (LAS)",
+        f"{'':34s}{'UAS':>6s}     95 % interval{'LAS':>9s}     95 % interval"
+        "   entropy  distance  seconds",
+    ]
+    for row in rows:
+        line = f"  {row.name:32s}"
+        for score in (row.unlabelled, row.labelled):
+            low, high = score.interval
+            line += f"{100 * score.accuracy:6.1f} %{100 * low:7.1f} to {100 * high:4.1f} %   "
+        for value, width, digits in (
+            (row.heads.get("entropy"), 7, 2),
+            (row.heads.get("distance"), 10, 1),
+            (row.seconds, 9, 0),
+        ):
+            line += f"{'' if value is None else format(value, f'.{digits}f'):>{width}s}"
+        lines.append(line.rstrip())
+    return "\n".join(lines)

@@ -1,0 +1,187 @@
+"""Chapter 9, continued: from trees to batches.
+
+Sentences of one text resemble one another, so a treebank is split by documents, not by sentences.
+What a word or a tag is called becomes an id; what governs a word, and how, becomes one number too,
+so that the training room of chapter 8 can be used as it is. Next: heads that parse.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tinyattn.data.batches import PAD
+from tinyattn.data.conllu import Sentence
+from tinyattn.data.text import DataError
+from tinyattn.models.parser import NO_SYMBOL, ROOT
+from tinyattn.tasks.examples import Example, Examples
+
+Tree = tuple[Sequence[int], Sequence[str]]
+"""The governors and the relations of a sentence, as `Sentence` has them."""
+
+UNKNOWN = 2
+"""The id of words and tags that were not met in training; NO_SYMBOL and ROOT are 0 and 1."""
+HELD_OUT = 0.2  # of the documents
+RARE = 0.25
+"""A word met c times in training is UNKNOWN in a share RARE/(RARE + c) of its examples, so that
+the parser learns what to make of such words (Kiperwasser and Goldberg 2016, section 4.2)."""
+
+
+def split(
+    documents: list[list[Sentence]], *, seed: int, share: float = HELD_OUT
+) -> tuple[list[Sentence], list[Sentence]]:
+    """The sentences to learn from, and those held out, which are whole documents.
+
+    Args: share: of the documents, to be held out.
+    Raises: DataError if there are less than two documents.
+    """
+    if len(documents) < 2:
+        raise DataError(
+            "a treebank of one document cannot be split into documents to learn from and documents "
+            "to be judged by; mark more with `# newdoc`"
+        )
+    order = np.random.default_rng(seed).permutation(len(documents))
+    held = min(max(1, round(share * len(documents))), len(documents) - 1)
+    parts = [sorted(order[held:]), sorted(order[:held])]
+    train, test = ([s for i in part for s in documents[i]] for part in parts)
+    return train, test
+
+
+@dataclass(frozen=True)
+class Symbols:
+    """Which ids words, tags and relations have. Words are lower-cased; UNKNOWN is what is not here.
+
+    Ids of words come first, from 3, then those of tags; relations count from 0.
+    """
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+    relations: tuple[str, ...]
+
+    @classmethod
+    def of(cls, sentences: Iterable[Sentence]) -> Symbols:
+        """The words that occur twice at least, and all tags and relations, each sorted."""
+        sentences = list(sentences)
+        counts = Counter(word.lower() for s in sentences for word in s.words)
+        return cls(
+            tuple(sorted(word for word, count in counts.items() if count > 1)),
+            tuple(sorted({tag for s in sentences for tag in s.tags})),
+            tuple(sorted({relation for s in sentences for relation in s.relations})),
+        )
+
+    def __len__(self) -> int:
+        """V: the ids of words and tags, and the three that stand for none."""
+        return UNKNOWN + 1 + len(self.words) + len(self.tags)
+
+    def encode(self, sentences: Sequence[Sentence]) -> list[np.ndarray]:
+        """Word and tag at each position of every sentence, ROOT at the first: (n + 1, 2) each."""
+        words = {word: UNKNOWN + 1 + i for i, word in enumerate(self.words)}
+        tags = {tag: UNKNOWN + 1 + len(self.words) + i for i, tag in enumerate(self.tags)}
+        return [
+            np.array([
+                (ROOT, ROOT),
+                *((words.get(word.lower(), UNKNOWN), tags.get(tag, UNKNOWN))
+                  for word, tag in zip(s.words, s.tags, strict=True)),
+            ])
+            for s in sentences
+        ]  # fmt: skip
+
+
+def fill_up(rows: Sequence[np.ndarray]) -> np.ndarray:
+    """Encoded sentences side by side, filled up with NO_SYMBOL: (B, T, 2)."""
+    out = np.full((len(rows), max(map(len, rows)), 2), NO_SYMBOL)
+    for row, ids in zip(out, rows, strict=True):
+        row[: len(ids)] = ids
+    return out
+
+
+class TreeExamples(Examples):
+    """Sentences with what is asked of each position, each as one number.
+
+    An input is word·V + tag, V = len(symbols). A target is 1 + relation·N + governor, N =
+    `context`; so PAD, 0, is none, and ROOT's own. `pairs` and `places` take them apart.
+    """
+
+    def __init__(
+        self,
+        sentences: Sequence[Sentence],
+        symbols: Symbols,
+        *,
+        context: int,
+        batch: int,
+        seed: int,
+    ) -> None:
+        super().__init__(count=len(sentences), batch=batch, length=context, seed=seed, shuffle=True)
+        self.inputs = symbols.encode(sentences)
+        self.size = len(symbols)
+        relations = {relation: i for i, relation in enumerate(symbols.relations)}
+        self.targets = [
+            np.array([PAD, *(1 + relations[relation] * context + governor
+                             for governor, relation in zip(s.governors, s.relations, strict=True))])
+            for s in sentences
+        ]  # fmt: skip
+        counts = np.bincount(np.concatenate(self.inputs)[:, 0], minlength=self.size)
+        self.dropped = RARE / (RARE + np.maximum(counts, 1))
+        self.dropped[: UNKNOWN + 1] = 0
+
+    def example(self, index: int, rng: np.random.Generator) -> Example:
+        """Sentence `index`, some of its words replaced by UNKNOWN."""
+        words, tags = self.inputs[index].T
+        words = np.where(rng.random(len(words)) < self.dropped[words], UNKNOWN, words)
+        return words * self.size + tags, self.targets[index]
+
+
+def pairs(inputs: np.ndarray, symbols: int) -> np.ndarray:
+    """The words and tags in a batch's inputs: (B, T) -> (B, T, 2)."""
+    return np.stack(np.divmod(inputs, symbols), axis=-1)
+
+
+def places(targets: np.ndarray, context: int, none: int) -> np.ndarray:
+    """Where a batch's targets stand in a row of scores, relation·T + governor; `none` for PAD.
+
+    Shapes: (B, T) -> (B, T).
+    """
+    relation, governor = np.divmod(targets - 1, context)
+    return np.where(targets == PAD, none, relation * targets.shape[1] + governor)
+
+
+def branching(sentences: Sequence[Sentence], step: int) -> list[list[int]]:
+    """Every word governed by the one `step` places on, or by the root where there is none.
+
+    -1 gives right-branching trees: each word hangs on the previous one; 1 the mirror image.
+    """
+    return [
+        [i + step if 1 <= i + step <= len(s) else 0 for i in range(1, len(s) + 1)]
+        for s in sentences
+    ]
+
+
+def most_common_relation(sentences: Iterable[Sentence]) -> tuple[str, dict[str, str]]:
+    """The most frequent relation, and that of each tag; of equals, the first in the alphabet."""
+    overall: Counter[str] = Counter()
+    of_tag: dict[str, Counter[str]] = {}
+    for s in sentences:
+        overall.update(s.relations)
+        for tag, relation in zip(s.tags, s.relations, strict=True):
+            of_tag.setdefault(tag, Counter())[relation] += 1
+
+    def first(counts: Counter[str]) -> str:
+        return min(counts.items(), key=lambda item: (-item[1], item[0]))[0]
+
+    return first(overall), {tag: first(counts) for tag, counts in of_tag.items()}
+
+
+def baselines(train: Sequence[Sentence], test: Sequence[Sentence]) -> dict[str, list[Tree]]:
+    """Trees by rules that look at no word, for every held-out sentence."""
+    common, of_tag = most_common_relation(train)
+    right, left = branching(test, -1), branching(test, 1)
+    same = [[common] * len(s) for s in test]
+    by_tag = [[of_tag.get(tag, common) for tag in s.tags] for s in test]
+    return {
+        "left-branching": list(zip(left, same, strict=True)),
+        "right-branching": list(zip(right, same, strict=True)),
+        "right-branching, majority label": list(zip(right, by_tag, strict=True)),
+    }
