@@ -4,6 +4,7 @@ Nothing here is sparse, blocked or cached. A formula receives the array module f
 autograd's NumPy, the same lines give gradients that owe nothing to this package.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -65,7 +66,7 @@ def bilinear(np: Any, p: Parameters, block: Any, x: Any, causal: bool, padded: A
     k = turned(np, block, x[:, None], places)
     v = split(np, linear(np, p, "value", x), block.heads)
     allowed = mask_of(block, x.shape[1], causal, padded)
-    return merged(np, p, attention(np, q, k, v, allowed, scale=1.0))
+    return merged(np, p, attention(np, q, k, v, allowed, scale=1 / math.sqrt(x.shape[-1])))
 
 
 def synthesizer(np: Any, p: Parameters, block: Any, x: Any, causal: bool, padded: Any) -> Any:

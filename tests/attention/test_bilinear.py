@@ -63,7 +63,7 @@ def test_the_matrices_have_the_rank_and_the_numbers_that_the_sheet_counts() -> N
     q, k = (block.state()[f"{name}.weight"] for name in ("query", "key"))
     for h in range(H):  # entry by entry, by the definition
         heads = slice(h * D, (h + 1) * D)
-        expected = np.einsum("id,jd->ij", q[:, heads], k[:, heads]) / np.sqrt(D)
+        expected = np.einsum("id,jd->ij", q[:, heads], k[:, heads]) * np.sqrt(C / D)
         assert_allclose(matrices[h], expected, **EXACT)
 
 

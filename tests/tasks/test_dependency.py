@@ -12,9 +12,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from tinyattn import ops
 from tinyattn.attention import Penalty
+from tinyattn.backend import asnumpy
 from tinyattn.data import PAD, Batch, DataError, Sentence
 from tinyattn.models import Parser, ParserConfig
 from tinyattn.models.parser import ROOT
+from tinyattn.noise import Noise
 from tinyattn.tasks import (
     RunOptions,
     Symbols,
@@ -125,6 +127,7 @@ def test_rules_and_their_scores() -> None:
     assert {n: (u.correct, k.correct, u.total) for n, (u, k) in scores.items()} == {
         # governed rightly: I; the most common relation is det (twice, as root, but before it)
         "left-branching": (2, 0, 5),
+        "left-branching, majority label": (2, 2, 5),
         "right-branching": (0, 0, 5),
         "right-branching, majority label": (0, 0, 5),
     }
@@ -172,6 +175,23 @@ def test_the_loss_is_the_surprise_at_governor_and_relation() -> None:
     assert_allclose(found, want + more, rtol=1e-5)
 
 
+def test_on_another_device(device: str) -> None:
+    train, test = split(DOCUMENTS[:4], seed=0)
+    symbols = Symbols.of(train)
+    config = ParserConfig(len(symbols), len(symbols.relations), context=20, **SIZES)
+    (batch, *_) = TreeExamples(train, symbols, context=20, batch=6, seed=0).epoch(0)
+    penalty = Penalty(focus=0.5, near=0.1)
+    losses, found = [], []
+    for model in (Parser(config), Parser(config, device=device)):
+        loss = parser_loss(model, penalty)(batch, Noise(0, 0, 0), float(batch.trained))
+        loss.backward()
+        losses.append((loss.item(), np.abs(asnumpy(model.embedding.weight.grad)).sum()))
+        found.append(parse_sentences(model, symbols, test))
+    assert_allclose(losses[1], losses[0], rtol=1e-4)
+    assert found[1][0] == found[0][0]
+    assert_allclose([*found[1][1].values()], [*found[0][1].values()], rtol=1e-4)
+
+
 def test_a_parser_learns_the_grammar(trained: Any) -> None:
     model, symbols, test = trained
     trees, heads = parse_sentences(model, symbols, test)
@@ -217,11 +237,12 @@ def test_penalties_move_what_they_name(tmp_path: Path) -> None:
     )  # fmt: skip
     none, focus, near = (row.heads for row in rows[-3:])
     assert focus["entropy"] < 0.5 * none["entropy"] and near["distance"] < 0.5 * none["distance"]
-    names = ["left-branching", "right-branching", "right-branching, majority label",
-             "heads built from the tree", "parser, penalty: none", "parser, penalty: focus",
+    names = ["left-branching", "left-branching, majority label", "right-branching",
+             "right-branching, majority label", "heads built from the tree",
+             "parser, penalty: none", "parser, penalty: focus",
              "parser, penalty: near"]  # fmt: skip
     assert [row.name for row in rows] == names
-    assert rows[3].labelled.accuracy == 1.0
+    assert rows[4].labelled.accuracy == 1.0
     assert all(row.unlabelled.correct >= row.labelled.correct for row in rows)
     table = as_table(rows).splitlines()
     assert len(table) == 2 + len(rows) and str(rows[0].unlabelled.total) in table[0]

@@ -78,7 +78,7 @@ def test_the_table_has_a_row_for_each(small: Small, tmp_path: Path) -> None:
 
 def test_a_linformer_is_refused_with_the_reason(small: Small) -> None:
     assert "linformer" not in causal_attentions()
-    with pytest.raises(SettingError, match="a mixture of all positions.*use linformer-causal"):
+    with pytest.raises(SettingError, match=r"a mixture of all positions.*use linformer-causal"):
         small(model__attention="linformer")
 
 
@@ -157,9 +157,7 @@ def test_a_trained_model_is_rewritten_and_answers_as_before(
     assert type(load_run(tmp_path / "back").model.blocks[0].attention) is MultiHead
 
 
-def test_a_merged_model_can_be_trained_further(
-    people: World, small: Small, tmp_path: Path
-) -> None:
+def test_a_merged_model_can_be_trained_further(people: World, small: Small, tmp_path: Path) -> None:
     recipe = small(model__positions="learned")
     trained = pretrain(people.corpus, recipe, RunOptions(tmp_path / "run"))
     convert(trained, "bilinear", tmp_path / "merged")

@@ -140,6 +140,7 @@ class BigBird(MultiHead):
             seen = seen & (places_MS[:, None] <= queries_MK1)
         found = asarray(seen, device=like.device)
         if allowed is not None:
+            allowed = like.xp.atleast_2d(allowed)
             keys = like.xp.broadcast_to(allowed, (*allowed.shape[:-1], T))
             where = asarray(places_MS.clip(0, T - 1), device=like.device)
             found = found & keys[..., where].swapaxes(-2, -3)  # (.., 1, M, S) -> (.., M, 1, S)

@@ -7,6 +7,8 @@ numbers, but its rank shows how many of them a head really uses. Next: scores wi
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from tinyattn.attention.block import AttentionBlock
@@ -19,12 +21,13 @@ from tinyattn.tensor import Tensor
 class Bilinear(MultiHead):
     """Attention with one matrix W_h a head in place of Q_h and K_h.
 
-    Forward: Y_h = softmax((X W_h + u_h) Zᵀ) Z V_h for head h; y = [Y_1 .. Y_H] W + b
+    Forward: Y_h = softmax((X W_h + u_h) Zᵀ/√C) Z V_h for head h; y = [Y_1 .. Y_H] W + b
     Shapes:  x X (B, T, C), context Z (B, S, C), W_h (C, C), u_h (C,), V_h (C, D) -> y (B, T, C)
-    Units:   scores in nats; the factor 1/√D of multi-head attention is in W_h
+    Units:   scores in nats
     Raises:  ValueError if H does not divide C, or shapes do not fit
-    Source:  sheet 003, problems 3 and 5. Differs: u_h, which a bias of the queries leaves behind;
-             a bias of the keys adds the same to all scores of a query, which softmax ignores
+    Source:  sheet 003, problems 3 and 5. Differs: u_h, which a bias of the queries leaves behind (a
+             bias of the keys adds the same to all scores of a query, which softmax ignores); and
+             1/√C stays outside W_h, so that a step of the size that suits other matrices suits W_h
 
     W_1 .. W_H stand side by side in `query`, (C, H·C), and u_1 .. u_H in its bias.
     """
@@ -45,9 +48,9 @@ class Bilinear(MultiHead):
         AttentionBlock.__init__(
             self, width, heads, longest=longest, rng=rng, dropout=dropout, rotary=rotary
         )
-        self.scale = 1.0
-        # The entries of Q_h K_hᵀ/√D, with A5's N(0, 0.02²) for those of Q_h and K_h, begin so.
-        self.query = Linear(width, heads * width, rng=rng, init=normal(0.02**2))
+        self.scale = 1 / math.sqrt(width)
+        # As Q_h K_hᵀ·√C/√D begins, with A5's N(0, 0.02²) for the entries of Q_h and K_h.
+        self.query = Linear(width, heads * width, rng=rng, init=normal(0.02**2 * math.sqrt(width)))
         self.value = Linear(width, width, rng=rng)
         self.out = Linear(width, width, rng=rng)
         self.rotary = Rotary(width) if rotary else None
@@ -68,9 +71,9 @@ class Bilinear(MultiHead):
 
 
 def merge(block: MultiHead) -> Bilinear:
-    """The bilinear block with the same outputs.
+    """The bilinear block with the same outputs; it shares the maps to values and outputs.
 
-    Forward: W_h = Q_h K_hᵀ/√D, u_h = K_h b_Q,h/√D
+    Forward: W_h = Q_h K_hᵀ·√C/√D, u_h = K_h b_Q,h·√C/√D
     Raises:  ValueError for rotary attention: there a score depends on how far apart query and key
              stand, so no single matrix gives it
     Source:  sheet 003, problem 5 (a); derivations/07_bilinear.md
@@ -86,10 +89,12 @@ def merge(block: MultiHead) -> Bilinear:
     made = Bilinear(C, H, longest=block.longest, rng=np.random.default_rng(0),
                     dropout=block.dropout.rate)  # fmt: skip
     (q, b), (k, _) = _by_head(block.query, H), _by_head(block.key, H)
-    w_HCC = q @ k.swapaxes(1, 2) * block.scale
-    u_HC = (k @ b[..., None])[..., 0] * block.scale
+    ratio = block.scale / made.scale
+    w_HCC = q @ k.swapaxes(1, 2) * ratio
+    u_HC = (k @ b[..., None])[..., 0] * ratio
     made.query.weight = Parameter(w_HCC.transpose(1, 0, 2).reshape(C, H * C))
     made.query.bias = Parameter(u_HC.reshape(H * C))
+    made.to(block.query.weight.device)
     made.value, made.out = block.value, block.out
     return made
 
@@ -97,8 +102,10 @@ def merge(block: MultiHead) -> Bilinear:
 def factor(block: Bilinear) -> MultiHead:
     """The multi-head block whose scores are nearest, in the sense of least squares.
 
-    Forward: [W_h; u_h] ≈ [Q_h; b_Q,h] K_hᵀ/√D, u_h and b_Q,h as one more row, from the D largest
-             singular values, each shared out evenly
+    It shares the maps to values and outputs.
+
+    Forward: [W_h; u_h] ≈ [Q_h; b_Q,h] K_hᵀ·√C/√D, u_h and b_Q,h as one more row, from the D
+             largest singular values, each shared out evenly
     Raises:  ValueError for rotary attention, which turns other pairs when heads are narrower
     Source:  Eckart and Young 1936; exact if [W_h; u_h] has rank D at most, as after `merge`
     """
@@ -110,13 +117,14 @@ def factor(block: Bilinear) -> MultiHead:
                      dropout=block.dropout.rate)  # fmt: skip
     w_HCC, u_HC = _by_head(block.query, H)
     left, size, right = np.linalg.svd(np.concatenate([w_HCC, u_HC[:, None]], axis=1))
-    root = np.sqrt(size[:, None, :D] / made.scale)
+    root = np.sqrt(size[:, None, :D] * block.scale / made.scale)
     queries = left[:, :, :D] * root  # (H, C + 1, D)
     k_HCD = right[:, :D].swapaxes(1, 2) * root
     made.query.weight = Parameter(queries[:, :C].transpose(1, 0, 2).reshape(C, C))
     made.query.bias = Parameter(queries[:, C].reshape(C))
     made.key.weight = Parameter(k_HCD.transpose(1, 0, 2).reshape(C, C))
     made.key.bias = Parameter(np.zeros_like(queries[:, C]).reshape(C))
+    made.to(block.query.weight.device)
     made.value, made.out = block.value, block.out
     return made
 

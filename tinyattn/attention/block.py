@@ -143,7 +143,8 @@ class AttentionBlock(Module):
         if cache is not None:
             self._refuse("cache")
         if allowed is not None:
-            self._refuse("padding" if allowed.ndim == 0 or allowed.shape[-2:-1] == (1,) else "mask")
+            same_for_all = allowed.ndim < 2 or allowed.shape[-2] == 1
+            self._refuse("padding" if same_for_all else "mask")
         length = (x if context is None else context).shape[1] + (cache.length if cache else 0)
         if length > self.longest and "any length" in self.cannot:
             raise ValueError(

@@ -52,9 +52,9 @@ def dependency_block(
 ) -> tuple[Bilinear, Tensor]:
     """A block with a head for each relation that looks along a tree's arcs, and its input.
 
-    Forward: each position is a row of the identity, so x W_k xᵀ is W_k of `dependency_scores`, and
-             α(k, governor, dependent) = 1 if the governor has no other dependent by relation k,
-             1/m if it has m, which share; all weights to within n·exp(-β)
+    Forward: each position is a row of the identity, so its scores are those of `dependency_scores`,
+             and α(k, governor, dependent) = 1 if the governor has no other dependent by relation
+             k, 1/m if it has m, which share; all weights to within n·exp(-β)
     Shapes:  governors, relations (n,) -> a block of H heads and width C, x (1, n + 1, C), where C
              is the least multiple of H that is not below n + 1
     Units:   sharpness β in nats
@@ -66,7 +66,7 @@ def dependency_block(
     C = heads * -(-N // heads)
     block = Bilinear(C, heads, longest=N, rng=np.random.default_rng(0))
     w_CHC = np.zeros((C, heads, C), np.float32)
-    w_CHC[:N, :, :N] = w_HNN.transpose(1, 0, 2)
+    w_CHC[:N, :, :N] = w_HNN.transpose(1, 0, 2) / block.scale
     block.query.weight = Parameter(w_CHC.reshape(C, heads * C))
     return block, Tensor(np.eye(N, C, dtype=np.float32)[None])
 

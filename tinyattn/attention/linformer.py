@@ -113,7 +113,7 @@ def _mixed(mix: Tensor, x_BHSD: Tensor, allowed: Array | None) -> Tensor:
 
 def _as_column(allowed: Array) -> Array:
     """A mask of keys (..., 1, S) as (..., S, 1), to fit keys (..., S, D)."""
-    return allowed.swapaxes(-1, -2) if allowed.ndim > 1 else allowed
+    return allowed[..., None] if allowed.ndim < 2 else allowed.swapaxes(-1, -2)
 
 
 class LinformerCausal(MultiHead):

@@ -52,7 +52,7 @@ def parse(text: str, known: Mapping[str, type]) -> tuple[str, dict[str, int]]:
     defaults = options_of(known[name])
     options = {}
     for setting in settings:
-        key, _, value = setting.partition("=")
+        key, _, value = (word.strip() for word in setting.partition("="))
         if key not in defaults:
             there = ", ".join(f"{k}={v}" for k, v in defaults.items()) or "none"
             raise ValueError(f"attention {name!r} has no option {key!r}; it has {there}")

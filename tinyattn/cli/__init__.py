@@ -50,8 +50,8 @@ class Commands(click.Group):
         except Interrupted as error:
             again = [word for word in sys.argv[1:] if word not in ("--overwrite", "--resume")]
             how = f"go on with: tinyattn {shlex.join(again)} --resume"
-            if ctx.invoked_subcommand == "quickstart":
-                how = "a quickstart cannot be resumed; start it again"
+            if ctx.invoked_subcommand in ("quickstart", "parse"):
+                how = f"a {ctx.invoked_subcommand} cannot be resumed; start it again"
             _fail(f"{error}; {how}", 1)
         except BrokenPipeError:
             raise  # whoever reads has seen enough, as in `tinyattn info | head`; click ends quietly

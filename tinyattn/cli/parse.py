@@ -52,8 +52,7 @@ def parse(
 
     Prints how many of the held-out words get the right governor, and the right relation to it, by
     rules that look at no word, by a parser without penalty on its heads, and by one with: that of
-    --penalty, or focus, near and both. Words that are rare in training, and all words' tags, come
-    from the treebank.
+    --penalty, or focus, near and both. The parser is given the treebank's own tags.
 
     \b
     tinyattn parse en_ewt-ud-dev.conllu

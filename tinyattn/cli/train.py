@@ -1,4 +1,4 @@
-"""Chapter 12, continued: commands that train. Next: commands that use what was trained."""
+"""Chapter 12, continued: commands that train. Next: heads that parse."""
 
 from __future__ import annotations
 

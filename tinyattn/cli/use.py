@@ -1,4 +1,4 @@
-"""Chapter 12, continued: commands that use a trained model. Next: what there is."""
+"""Chapter 12, continued: commands that use a trained model. Next: mechanisms side by side."""
 
 from __future__ import annotations
 

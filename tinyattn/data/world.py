@@ -1,4 +1,4 @@
-"""Chapter 7, the end: a made-up world, people nobody has met and a text that says where from.
+"""Chapter 7, continued: a made-up world, people nobody has met and a text that says where from.
 
 The files before turned text into numbers and exercises; this one makes a text to learn.
 A GPT is to show that pretraining puts *knowledge* into weights, in three steps:
@@ -21,7 +21,7 @@ since a name hints at a country, so a seeded generator invents everything, with 
 
 Honest limits: ten patterns are not English, a sentence names just one place, and the birth is all
 it tells. Success here shows that the machinery works, not that it would on real text. Next:
-training.
+sentences with their trees.
 """
 
 from bisect import bisect_right

@@ -2,8 +2,8 @@
 
 A language model says how likely each next symbol is. Writing means choosing one, appending it and
 asking again. The most likely one always (greedy) makes dull but reproducible text; drawing from
-the distribution makes lively text; temperature, top-k and top-p lie between. Next: every
-mechanism as one block.
+the distribution makes lively text; temperature, top-k and top-p lie between. Next: a
+parser.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def generate(
     ids = np.asarray(ids)
     if ids.ndim != 2 or ids.shape[1] == 0:
         raise ValueError(f"generate: ids must be (B, T) with T at least 1; got {ids.shape}")
-    context = model.config.context
+    context = model.config.longest
     use_cache = use_cache and "cache" not in model.config.cannot
     cache, unseen = model.new_cache(), ids
     for _ in range(count):

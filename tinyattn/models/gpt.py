@@ -16,7 +16,7 @@ import numpy as np
 
 from tinyattn.attention import ATTENTION, KeyValueCache, parse
 from tinyattn.backend import Array, asarray
-from tinyattn.models.layer import Layer
+from tinyattn.models.layer import Layer, new_layers
 from tinyattn.models.perceiver import Perceiver
 from tinyattn.nn import Dropout, Embedding, LayerNorm, LearnedPositions, Linear, Module
 from tinyattn.noise import Noise, check_rate
@@ -82,6 +82,11 @@ class GPTConfig:
         refusals: dict[str, str] = MECHANISMS[self.mechanism[0]].cannot
         return refusals
 
+    @property
+    def longest(self) -> int:
+        """The longest text: `context`, or less if the attention was made for less."""
+        return min(self.context, self.mechanism[1].get("length") or self.context)
+
     def _check_options(self) -> None:
         """Make the mechanism once, as narrow as can be: it refuses options that do not fit."""
         name, options = self.mechanism
@@ -95,18 +100,14 @@ class GPTConfig:
     def new_layers(self, rng: np.random.Generator) -> list[Layer]:
         """The layers of such a model, with the attention that `attention` names."""
         name, options = self.mechanism
-        if name not in ATTENTION:
+        if name not in ATTENTION:  # a way to put layers together
             name, options = "multihead", {}
-        return [
-            Layer(
-                ATTENTION[name](
-                    self.width, self.heads, longest=self.context, rng=rng, dropout=self.dropout,
-                    rotary=self.positions == "rotary", **options,
-                ),
-                rng=rng, exact_gelu=self.gelu == "exact", dropout=self.dropout,
-            )
-            for _ in range(self.layers)
-        ]  # fmt: skip
+        return new_layers(
+            self.layers, name, options,
+            width=self.width, heads=self.heads, longest=self.context, rng=rng,
+            dropout=self.dropout, rotary=self.positions == "rotary",
+            exact_gelu=self.gelu == "exact",
+        )  # fmt: skip
 
 
 class GPT(Module):
@@ -159,11 +160,13 @@ class GPT(Module):
         Raises: ValueError if the text is longer than the context; IndexError for an unknown id.
         """
         ids = self._checked(ids)
+        if cache is not None and "cache" in self.config.cannot:
+            raise ValueError(f"GPT: cannot use a cache: {self.config.cannot['cache']}")
         start = cache[0].length if cache else 0
         stop = start + ids.shape[1]
-        if stop > self.config.context:
+        if stop > self.config.longest:
             raise ValueError(
-                f"GPT: a text of {stop} symbols does not fit the context {self.config.context}"
+                f"GPT: a text of {stop} symbols does not fit the context {self.config.longest}"
             )
         x_BTC = self.embedding(ids)
         if self.positions is not None:

@@ -7,9 +7,11 @@ Next: layers that narrow.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from tinyattn.attention import AttentionBlock, KeyValueCache
+from tinyattn.attention import ATTENTION, AttentionBlock, KeyValueCache
 from tinyattn.backend import Array
 from tinyattn.nn import FeedForward, LayerNorm, Module
 from tinyattn.noise import Noise
@@ -58,3 +60,26 @@ class Layer(Module):
     def think(self, x: Tensor, noise: Noise | None) -> Tensor:
         """The second half of a round."""
         return x + self.feedforward(self.norm_2(x), noise)
+
+
+def new_layers(
+    count: int,
+    attention: str,
+    options: dict[str, int],
+    *,
+    width: int,
+    heads: int,
+    longest: int,
+    rng: np.random.Generator,
+    dropout: float,
+    rotary: bool,
+    exact_gelu: bool,
+) -> list[Layer]:
+    """So many layers with the attention of that name in ATTENTION, made with its options."""
+    kind: Any = ATTENTION[attention]
+    common = {"longest": longest, "rng": rng, "dropout": dropout, "rotary": rotary}
+    return [
+        Layer(kind(width, heads, **common, **options), rng=rng, exact_gelu=exact_gelu,
+              dropout=dropout)
+        for _ in range(count)
+    ]  # fmt: skip

@@ -16,7 +16,7 @@ import numpy as np
 from tinyattn import ops
 from tinyattn.attention import ABILITIES, ATTENTION, padding, parse, split_heads
 from tinyattn.backend import asarray
-from tinyattn.models.layer import Layer
+from tinyattn.models.layer import Layer, new_layers
 from tinyattn.nn import Dropout, Embedding, LayerNorm, LearnedPositions, Linear, Module, Rotary
 from tinyattn.noise import Noise, check_rate
 from tinyattn.tensor import Tensor
@@ -75,17 +75,11 @@ class ParserConfig:
 
     def new_layers(self, rng: np.random.Generator) -> list[Layer]:
         """The layers of such a model, with the attention that `attention` names."""
-        name, options = parse(self.attention, ATTENTION)
-        return [
-            Layer(
-                ATTENTION[name](
-                    self.width, self.heads, longest=self.context, rng=rng, dropout=self.dropout,
-                    rotary=self.positions == "rotary", **options,
-                ),
-                rng=rng, exact_gelu=False, dropout=self.dropout,
-            )
-            for _ in range(self.layers)
-        ]  # fmt: skip
+        return new_layers(
+            self.layers, *parse(self.attention, ATTENTION),
+            width=self.width, heads=self.heads, longest=self.context, rng=rng,
+            dropout=self.dropout, rotary=self.positions == "rotary", exact_gelu=False,
+        )  # fmt: skip
 
 
 class Parser(Module):

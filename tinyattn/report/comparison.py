@@ -46,8 +46,8 @@ def as_table(comparison: Comparison) -> str:
         f"width {comparison.width}, {comparison.heads} heads, one text of T = {T:,} positions; "
         "forward and backward, float32, one thread",
         "", *_aligned(table, numbers=range(1, 10)), "",
-        "used as: found by changing inputs. hops: layers until each position of 128 can know of all",
-        "others, or, causal, of all before it.",
+        "used as: found by changing inputs. hops: layers until each position of 128 can know of",
+        "all others, or, causal, of all before it.",
         "", "multiply-adds, forward", *_aligned(adds, numbers=range(1, 2)),
         "", "attention weights, 4 bytes each", *_aligned(weights, numbers=range(1, 2)),
     ])  # fmt: skip

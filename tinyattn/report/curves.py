@@ -2,7 +2,7 @@
 
 A table of losses says little at a glance, a curve says it all: is it still falling, did the
 learning rate make it jump, does the validation loss follow? Needs matplotlib (the extra `plot`).
-Next: the progress bar.
+Next: mechanisms side by side.
 """
 
 from __future__ import annotations

@@ -33,7 +33,8 @@ from tinyattn.training.loop import CHECKPOINT, Fit
 from tinyattn.training.settings import SettingError, TrainSettings, build
 
 SETTINGS = TrainSettings(epochs=30, batch=32, learning_rate=0.01)
-"""Chosen on a fifth of the training documents; the held-out ones were not looked at for it."""
+"""Chosen on a fifth of an English treebank's training documents; those held out were not looked
+at."""
 STAGE = "parse"
 TOGETHER = 64
 """Sentences that are parsed together; the trees do not depend on it."""

@@ -1,8 +1,8 @@
-"""Chapter 9, the end: the same job for every attention.
+"""Chapter 9, continued: the same job for every attention.
 
 The quickstart asks whether pretraining puts knowledge into weights; this asks which kinds of
 attention can read and keep it. Same world, same recipe, same questions; only the block that looks
-around differs. Next: reports.
+around differs. Next: from trees to batches.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def pretrain(text: str, recipe: Recipe, options: RunOptions) -> Trained:
 
     Raises: DataError if the corpus is too short.
     """
-    settings, context = recipe.pretrain, recipe.model.context
+    settings, context = recipe.pretrain, recipe.model.longest
     vocabulary = Vocabulary.from_text(text)
     model = GPT(recipe.model_for(len(vocabulary)), seed=options.seed)
     validation = None
@@ -142,7 +142,7 @@ def finetune(
         documents = len(documents_of(text, blank_lines=recipe.data.blank_lines))
     else:
         raise ValueError("finetune: needs a pretrained model (start) or a corpus (text)")
-    context = model.config.context
+    context = model.config.longest
     if recipe.data.ascii_questions:
         pairs = [(_ascii(q), _ascii(a)) for q, a in pairs]
     if unknown == "drop":
@@ -231,7 +231,7 @@ def _measure(
 
 def _validation(model: GPT, ids: np.ndarray) -> Callable[[], float]:
     """The mean loss over windows spread evenly over a text, in nats a character."""
-    context = model.config.context
+    context = model.config.longest
     starts = np.linspace(0, len(ids) - context - 1, min(WINDOWS, len(ids) // context)).astype(int)
     rows = np.stack([ids[s : s + context + 1] for s in starts])
     loss = language_model_loss(model)

@@ -175,13 +175,17 @@ def most_common_relation(sentences: Iterable[Sentence]) -> tuple[str, dict[str, 
 
 
 def baselines(train: Sequence[Sentence], test: Sequence[Sentence]) -> dict[str, list[Tree]]:
-    """Trees by rules that look at no word, for every held-out sentence."""
+    """Trees by rules that look at no word, for every held-out sentence.
+
+    The relation is the most common one overall, or the most common one of the word's tag.
+    """
     common, of_tag = most_common_relation(train)
     right, left = branching(test, -1), branching(test, 1)
     same = [[common] * len(s) for s in test]
     by_tag = [[of_tag.get(tag, common) for tag in s.tags] for s in test]
     return {
         "left-branching": list(zip(left, same, strict=True)),
+        "left-branching, majority label": list(zip(left, by_tag, strict=True)),
         "right-branching": list(zip(right, same, strict=True)),
         "right-branching, majority label": list(zip(right, by_tag, strict=True)),
     }

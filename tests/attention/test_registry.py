@@ -1,0 +1,56 @@
+"""Blocks by name, and what can be said behind a name."""
+
+import pytest
+from blocks import new
+
+from tinyattn.attention import ATTENTION, BigBird, options_of, parse
+
+
+def test_a_name_and_its_options_are_read() -> None:
+    assert parse("multihead", ATTENTION) == ("multihead", {})
+    assert parse(" bigbird , block=16,random_blocks=0", ATTENTION) == (
+        "bigbird", {"block": 16, "random_blocks": 0},
+    )  # fmt: skip
+    for name, kind in ATTENTION.items():
+        defaults = options_of(kind)
+        text = ",".join([name, *(f"{key}={value}" for key, value in defaults.items())])
+        assert parse(text, ATTENTION) == (name, defaults)
+    assert options_of(BigBird) == {
+        "block": 8, "window_blocks": 3, "global_blocks": 1, "random_blocks": 2, "seed": 0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("dense", "attention must be one of multihead, bilinear, .*; got 'dense'"),
+        ("", "attention must be one of .*; got ''"),
+        ("multihead,block=2", "'multihead' has no option 'block'; it has none"),
+        ("latent,rows=2", "'latent' has no option 'rows'; it has segment=0"),
+        ("bigbird,block", "option block must be a whole number; got ''"),
+        ("bigbird,block=1.5", "option block must be a whole number; got '1.5'"),
+        ("bigbird,block=-1", "option block must be a whole number; got '-1'"),
+        ("bigbird,", "'bigbird' has no option ''; it has block=8, window_blocks=3"),
+        ("bigbird,width=8", "'bigbird' has no option 'width'"),
+    ],
+)
+def test_what_cannot_be_read_is_told(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        parse(text, ATTENTION)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("bigbird", {"block": 0}, "block must be at least 1 and window_blocks odd; got 0 and 1"),
+        ("bigbird", {"window_blocks": 2}, "window_blocks odd; got 4 and 2"),
+        ("bigbird", {"random_blocks": -1}, "must be at least 0; got 1, -1 and 0"),
+        ("linformer", {"rows": 0}, "rows must be at least 1; got 0"),
+        ("linformer-causal", {"rows": 5}, r"rows must be in 1..segment, which is 4; got 5"),
+        ("linformer-causal", {"rows": 0}, r"rows must be in 1..segment, which is 4; got 0"),
+        ("latent", {"segment": -1}, "segment must be at least 1; got -1"),
+    ],
+)
+def test_an_option_out_of_range_is_told(name: str, options: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        new(name, **options)
