@@ -46,6 +46,7 @@ for causal in (False, True):
 block.astype("float64")
 x = Tensor(np.random.default_rng(1).standard_normal((2, 9, 8)))
 print("gradients are right:", gradcheck(lambda x: block(x, causal=True), x))
+print("weights of the last position:", block.weights(x, causal=True).numpy()[0, 0, -1].round(2))
 
 config = GPTConfig(vocabulary=12, context=9, layers=2, heads=2, width=8, attention="window,reach=4")
 model = GPT(config)

@@ -7,11 +7,11 @@ Read it in this order; a file imports only from chapters before its own.
     tensor      2   an array that remembers how it was made              op: what makes an operation
     ops/        3   operations: value, gradient, equation                gradcheck: are they right?
     nn/         4   modules own what is learned
-    attention/  5   who looks at whom, and how
-    models/     6   a GPT, and the text it writes
-    data/       7   characters, exercises, questions, a made-up world
+    attention/  5   who looks at whom, and how; what it costs
+    models/     6   a GPT, and the text it writes; a parser; all attentions side by side
+    data/       7   characters, exercises, questions, a made-up world, trees
     training/   8   optimisers, schedules, the loop, checkpoints
-    tasks/      9   does pretraining put knowledge into weights?
+    tasks/      9   does pretraining put knowledge into weights? can heads parse?
     report/     11  pictures
     cli         12  the command line
 
@@ -20,7 +20,7 @@ One letter an axis, one meaning everywhere:
     B batch             T query positions    S key positions    C model width
     H heads             D head width         F feed-forward     V vocabulary
     L latents           R projected length   K block size       E value width
-    M, N any
+    G global blocks     M, N any
 """
 
 from importlib.metadata import PackageNotFoundError, version

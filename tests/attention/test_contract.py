@@ -388,7 +388,7 @@ ASK: dict[str, Callable[[str, Any, Tensor, bool], Tensor]] = {
 def penalised(block: Any, x: Tensor, causal: bool, penalty: str) -> Tensor:
     """What a model with such a layer adds to its loss."""
     asked = Penalty(**{penalty: 1.0})
-    asked.check(block.cannot)
+    asked.check("this one", block.cannot)
     return asked([block.weights(x, causal=causal)], np.ones((2, 6), bool), 12)
 
 
@@ -421,7 +421,7 @@ def test_what_a_block_says_about_itself_is_complete(name: str) -> None:
     assert all(reason and not reason.endswith(".") for reason in kind.cannot.values())
     assert can(name, "causal") or can(name, "bidirectional")
     letters = {"T", *new(name).sizes()}
-    for formula in (kind.multiply_adds, kind.weight_numbers):
+    for formula in (kind.multiply_adds, kind.kept_numbers):
         assert set(filter(str.isalpha, formula)) <= letters
     assert all(isinstance(default, int) for default in options_of(kind).values())
 

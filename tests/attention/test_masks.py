@@ -6,7 +6,7 @@ from blocks import CLOSE, numbers
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tinyattn import Tensor, ops
-from tinyattn.attention import attend, both, causal, merge_heads, padding, split_heads
+from tinyattn.attention import attend, causal, combined, merge_heads, padding, split_heads
 from tinyattn.backend import asarray, asnumpy, get_device
 
 CAUSAL = {
@@ -41,10 +41,10 @@ def test_padding_hides_what_is_not_there() -> None:
 def test_what_both_masks_allow(device: str) -> None:
     q, k = (Tensor(numbers(1, 1, n, 2), device=device) for n in (2, 4))
     caller = asarray(padding([3], 4), device=device)
-    assert both(None, False, q, k) is None
-    assert both(caller, False, q, k) is caller
-    assert_array_equal(asnumpy(both(None, True, q, k)), [[1, 1, 1, 0], [1, 1, 1, 1]])
-    together = asnumpy(both(caller, True, q, k))
+    assert combined(None, False, q, k) is None
+    assert combined(caller, False, q, k) is caller
+    assert_array_equal(asnumpy(combined(None, True, q, k)), [[1, 1, 1, 0], [1, 1, 1, 1]])
+    together = asnumpy(combined(caller, True, q, k))
     assert_array_equal(together, [[[[1, 1, 1, 0], [1, 1, 1, 0]]]])
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tinyattn import Tensor, gradcheck, ops
-from tinyattn.attention import Penalty, focus, measured, near, padding
+from tinyattn.attention import Penalty, focus, head_statistics, near, padding
 from tinyattn.backend import asarray, asnumpy
 
 B, H, T, S = 3, 2, 5, 7
@@ -142,14 +142,17 @@ def test_float32_stays_float32(device: str) -> None:
 def test_what_heads_do_is_measured_in_the_same_units() -> None:
     layers, counts = [weights(B, H, T, T, seed=i) for i in range(2)], np.ones((B, T), bool)
     counts[1, 2:] = False
-    found = measured([Tensor(a) for a in layers], counts, 5.0, {})
+    found = head_statistics([Tensor(a) for a in layers], counts, 5.0, {})
     assert found.keys() == {"entropy", "distance"}
     focused, nearby = Penalty(focus=1.0), Penalty(near=1.0, cap=5.0)
     assert found["entropy"] == pytest.approx(by_hand(layers, counts, focused), rel=1e-12)
     assert found["distance"] == pytest.approx(by_hand(layers, counts, nearby), rel=1e-12)
     tensors = [Tensor(a) for a in layers]
-    assert measured(tensors, counts, 5.0, {"near": ".."}).keys() == {"entropy"}
-    assert measured(tensors, np.zeros((B, T), bool), 5.0, {}) == {"entropy": 0.0, "distance": 0.0}
+    assert head_statistics(tensors, counts, 5.0, {"near": ".."}).keys() == {"entropy"}
+    assert head_statistics(tensors, np.zeros((B, T), bool), 5.0, {}) == {
+        "entropy": 0.0,
+        "distance": 0.0,
+    }
 
 
 @pytest.mark.parametrize("name", names("causal", "near"))
@@ -157,24 +160,24 @@ def test_following_the_penalty_makes_heads_look_closer(name: str) -> None:
     """A few steps downhill, with nothing else to learn: both numbers fall."""
     block, x, counts = build(name), Tensor(numbers(2, T, C)), np.ones((2, T), bool)
     penalty = Penalty(focus=1.0, near=1.0)
-    before = measured([block.weights(x, causal=True)], counts, 64.0, {})
+    before = head_statistics([block.weights(x, causal=True)], counts, 64.0, {})
     for _ in range(20):
         block.zero_grad()
         penalty([block.weights(x, causal=True)], counts, 2 * T).backward()
         for parameter in block.parameters():
             if parameter.grad is not None:
                 parameter.data = parameter.data - 0.1 * parameter.grad
-    after = measured([block.weights(x, causal=True)], counts, 64.0, {})
+    after = head_statistics([block.weights(x, causal=True)], counts, 64.0, {})
     assert after["entropy"] < before["entropy"] and after["distance"] < before["distance"]
 
 
 def test_what_is_out_of_range_is_told() -> None:
     for wrong in ({"focus": -0.1}, {"near": -1.0}, {"cap": 0.0}, {"focus": float("nan")}):
-        with pytest.raises(ValueError, match="at least 0 and cap above 0; got"):
+        with pytest.raises(ValueError, match="at least 0 and finite, and cap above 0; got"):
             Penalty(**wrong)
     assert not Penalty() and Penalty(focus=0.1) and Penalty(near=0.1)
     with pytest.raises(ValueError, match=r"as many keys as queries; got weights \(3, 2, 5, 7\)"):
         near(Tensor(weights(B, H, T, S)), 1.0)
-    Penalty(focus=1.0).check({"near": "it stands nowhere"})
+    Penalty(focus=1.0).check("a block", {"near": "it stands nowhere"})
     with pytest.raises(ValueError, match="cannot be told to look at near places: it stands"):
-        Penalty(near=1.0).check({"near": "it stands nowhere"})
+        Penalty(near=1.0).check("a block", {"near": "it stands nowhere"})

@@ -3,18 +3,18 @@
 import pytest
 from blocks import new
 
-from tinyattn.attention import ATTENTION, BigBird, options_of, parse
+from tinyattn.attention import ATTENTION, BigBird, options_of, parse_attention
 
 
 def test_a_name_and_its_options_are_read() -> None:
-    assert parse("multihead", ATTENTION) == ("multihead", {})
-    assert parse(" bigbird , block=16,random_blocks=0", ATTENTION) == (
+    assert parse_attention("multihead", ATTENTION) == ("multihead", {})
+    assert parse_attention(" bigbird , block=16,random_blocks=0", ATTENTION) == (
         "bigbird", {"block": 16, "random_blocks": 0},
     )  # fmt: skip
     for name, kind in ATTENTION.items():
         defaults = options_of(kind)
         text = ",".join([name, *(f"{key}={value}" for key, value in defaults.items())])
-        assert parse(text, ATTENTION) == (name, defaults)
+        assert parse_attention(text, ATTENTION) == (name, defaults)
     assert options_of(BigBird) == {
         "block": 8, "window_blocks": 3, "global_blocks": 1, "random_blocks": 2, "seed": 0,
     }  # fmt: skip
@@ -36,7 +36,7 @@ def test_a_name_and_its_options_are_read() -> None:
 )
 def test_what_cannot_be_read_is_told(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        parse(text, ATTENTION)
+        parse_attention(text, ATTENTION)
 
 
 @pytest.mark.parametrize(
@@ -46,9 +46,17 @@ def test_what_cannot_be_read_is_told(text: str, message: str) -> None:
         ("bigbird", {"window_blocks": 2}, "window_blocks odd; got 4 and 2"),
         ("bigbird", {"random_blocks": -1}, "must be at least 0; got 1, -1 and 0"),
         ("linformer", {"rows": 0}, "rows must be at least 1; got 0"),
-        ("linformer-causal", {"rows": 5}, r"rows must be in 1..segment, which is 4; got 5"),
-        ("linformer-causal", {"rows": 0}, r"rows must be in 1..segment, which is 4; got 0"),
-        ("latent", {"segment": -1}, "segment must be at least 1; got -1"),
+        (
+            "linformer-causal",
+            {"rows": 5},
+            r"rows must be at least 1 and at most segment; got 5 and 4",
+        ),
+        (
+            "linformer-causal",
+            {"rows": 0},
+            r"rows must be at least 1 and at most segment; got 0 and 4",
+        ),
+        ("latent", {"segment": -1}, "segment must be at least 1, or 0 for √longest; got -1"),
     ],
 )
 def test_an_option_out_of_range_is_told(name: str, options: dict[str, int], message: str) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tinyattn import Tensor, gradcheck
-from tinyattn.attention import in_segments, joined, look_back, looked_back
+from tinyattn.attention import in_segments, joined, look_back, look_back_weights
 
 
 @given(T=st.integers(1, 13), K=st.integers(1, 6))
@@ -39,7 +39,7 @@ def test_a_query_sees_finished_segments_and_its_own_up_to_itself(T: int, K: int,
     tensors = [Tensor(a) for a in (q, k, v, summary_k, summary_v)]
     y = look_back(*tensors, K=K, scale=0.7).numpy()
     q_, k_, _, summary_k_, _ = tensors
-    weights = looked_back(q_, k_, summary_k_, K=K, scale=0.7).numpy()
+    weights = look_back_weights(q_, k_, summary_k_, K=K, scale=0.7).numpy()
     assert weights.shape == (2, 1, T, T + N)
     for t in range(T):
         own, done = slice(t // K * K, t + 1), slice(0, R * (t // K))

@@ -1,6 +1,7 @@
 """The commands: what they print, to people and to programs, and which setting wins."""
 
 import json
+import re
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tinyattn.cli import main
 from tinyattn.tasks.recipe import load_recipe, recipe_from
 from tinyattn.tasks.runs import load_run
 
@@ -184,14 +186,14 @@ def test_finetuning_goes_on_with_the_settings_of_pretraining(job: Any, as_json: 
     assert load_run(job.finetuned).recipe == load_run(job.pretrained).recipe
 
 
-@pytest.mark.parametrize(
-    "command",
-    ["quickstart", "world", "pretrain", "finetune", "evaluate", "baseline", "generate", "info"],
-)
+@pytest.mark.parametrize("command", main.commands)
 def test_every_command_has_help(tinyattn: Any, command: str) -> None:
     said = tinyattn(command, "--help").stdout
     assert said.startswith("Usage:") and "--json" in said
     assert tinyattn(command, "-h").stdout == said
+    assert "\\" not in said  # marks for the layout
+    examples = re.findall(r"^ +tinyattn (.*)$", main.commands[command].help or "", re.M)
+    assert all(f"\n  tinyattn {example}\n" in said for example in examples)  # a line each
 
 
 def test_a_corpus_with_windows_line_ends_and_a_mark_is_the_same_corpus(

@@ -54,6 +54,7 @@ def test_table_and_picture(tinyattn: Any, tmp_path: Path) -> None:
         ("--lengths 256,256", "want two lengths or more"),
         ("--lengths 256,no", "want two lengths or more"),
         ("--lengths 0,8", "want two lengths or more"),
+        ("--attention synthesizer,length=64", "synthesizer,length=64 takes texts of 64 at most"),
         ("--heads 5", "--heads: must divide the width 64; got 5"),
         ("--picture attention.jpg", "must end with .png"),
     ],
@@ -64,9 +65,9 @@ def test_wrong_usage(tinyattn: Any, words: str, message: str) -> None:
     assert re.search(message, " ".join(result.stderr.split())), result.stderr
 
 
-def test_help(tinyattn: Any) -> None:
-    said = tinyattn("compare", "--help").stdout
-    assert "--attention" in said and "--json" in said and "--picture" in said
+def test_a_picture_that_cannot_be_written_is_told_before_the_work(tinyattn: Any) -> None:
+    result = tinyattn("compare", "--picture", "missing/attention.png", status=1)
+    assert result.stdout == "" and "missing/attention.png: cannot be written" in result.stderr
 
 
 def test_labels_stand_apart_and_in_order() -> None:

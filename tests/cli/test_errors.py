@@ -44,6 +44,14 @@ def bad(tmp_path_factory: pytest.TempPathFactory, job: Any) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def latent(tmp_path_factory: pytest.TempPathFactory, job: Any, tinyattn: Any) -> Path:
+    """A run whose attention refuses some things."""
+    run = tmp_path_factory.mktemp("latent") / "run"
+    tinyattn("pretrain", job.corpus, *job.settings, "--attention", "latent", "--out", run)
+    return run
+
+
 def complaint(result: Any) -> str:
     """The one line on stderr of a failed command, which printed nothing else."""
     assert result.stdout == ""
@@ -95,14 +103,33 @@ def complaint(result: Any) -> str:
         ("info --from BAD/missing", DATA, r"missing: no such file"),
         ("baseline TEST --answer Oz", DATA, r"nothing to score"),
         ("baseline DEV --train TEST", DATA, r"no line has a tab and an answer"),
+        ("pretrain CORPUS --attention linformer", USAGE, r"use linformer-causal"),
+        ("pretrain CORPUS --attention bigbird,block=0", USAGE, r"block must be at least 1"),
+        ("pretrain CORPUS --attention bigbird,blocks=3", USAGE, r"has no option 'blocks'; it has"),
+        ("pretrain CORPUS --attention latent --penalty near=0.1", USAGE,
+         r"penalty near: 'latent' cannot .* near places"),
+        ("pretrain CORPUS --penalty focus=inf", USAGE, r"at least 0 and finite"),
+        ("pretrain CORPUS --set penalty.focus=-1", USAGE, r"at least 0 and finite"),
+        ("pretrain CORPUS --attention synthesizer --positions rotary", USAGE,
+         r"cannot have rotary positions: it has no queries and keys to turn"),
+        ("finetune TRAIN --from LATENT --penalty near=0.1", USAGE, r"near: 'latent' cannot"),
+        ("finetune TRAIN --from LATENT --recipe world --penalty near=0.1", USAGE,
+         r"penalty near: 'latent' cannot"),
+        ("quickstart --attention all --set model.layers=1", USAGE, r"'perceiver' needs at least 2"),
+        ("quickstart --attention all --penalty near=0.1", USAGE, r"'linformer-causal' cannot"),
+        ("convert --from FINETUNED --out BAD/c", USAGE, r"rotary positions a score depends"),
+        ("convert --from LATENT --out BAD/c", USAGE, r"'latent,segment=0' cannot become"),
+        ("convert --from BAD/missing --out BAD/c", DATA, r"missing: no such file"),
         ("world --people 3 --dev 3", USAGE, r"must be a whole number from 0 to 2, got 3"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_told_in_one_line(
-    job: Any, bad: Path, tinyattn: Any, tmp_path: Path, words: str, status: int, message: str
-) -> None:
+    job: Any, bad: Path, latent: Path, tinyattn: Any, tmp_path: Path, words: str, status: int,
+    message: str,
+) -> None:  # fmt: skip
     names = {"BAD": bad, "CORPUS": job.corpus, "TRAIN": job.train, "DEV": job.dev, "TEST": job.test,
-             "PRETRAINED": job.pretrained, "FINETUNED": job.finetuned}  # fmt: skip
+             "PRETRAINED": job.pretrained, "FINETUNED": job.finetuned,
+             "LATENT": latent}  # fmt: skip
     command, *rest = [re.sub(r"^[A-Z]+\b", lambda m: str(names.get(m[0], m[0])), word)
                       for word in words.split()]  # fmt: skip
     if command in ("pretrain", "finetune"):

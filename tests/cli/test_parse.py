@@ -24,7 +24,7 @@ def test_the_job(tinyattn: Any, as_json: AsJson, file: Path, tmp_path: Path) -> 
     rows = {row["name"]: row for row in found["rows"]}
     assert list(rows) == ["left-branching", "left-branching, majority label", "right-branching",
                           "right-branching, majority label", "heads built from the tree",
-                          "parser, penalty: none", "parser, penalty: near"]  # fmt: skip
+                          "parser, penalty: none", "parser, penalty: near=0.01,cap=16"]  # fmt: skip
     for row in rows.values():
         assert row.keys() == {"name", "uas", "las", "entropy", "distance", "seconds"}
         assert row["uas"]["total"] == row["las"]["total"] > 50
@@ -32,10 +32,15 @@ def test_the_job(tinyattn: Any, as_json: AsJson, file: Path, tmp_path: Path) -> 
     learnt, rule = rows["parser, penalty: none"], rows["left-branching, majority label"]
     assert learnt["uas"]["accuracy"] > rule["uas"]["accuracy"] + 0.3
     assert learnt["las"]["accuracy"] > rule["las"]["accuracy"] + 0.3
-    assert 0 < rows["parser, penalty: near"]["distance"] < learnt["distance"] <= 16
-    for name in ("none", "near"):
+    assert 0 < rows["parser, penalty: near=0.01,cap=16"]["distance"] < learnt["distance"] <= 16
+    for name in ("none", "near=0.01,cap=16"):
         entries = (tmp_path / "runs" / name / "metrics.jsonl").read_text().splitlines()
         assert json.loads(entries[-1])["epoch"] == 8
+    (judged,) = as_json("parse", file, "--from", tmp_path / "runs" / "none")["rows"]
+    assert judged["uas"]["accuracy"] >= learnt["uas"]["accuracy"] - 0.1  # it knows most of them
+    assert judged["uas"]["total"] > 4 * learnt["uas"]["total"]  # all sentences, not a fifth
+    told = tinyattn("info", "--from", tmp_path / "runs" / "none", status=1)
+    assert "holds a parser, which `tinyattn parse --from` can use" in told.stderr
     refused = tinyattn("parse", file, "--out", tmp_path / "runs", status=2)
     assert "holds a run already" in refused.stderr
 
@@ -55,6 +60,10 @@ def test_the_table_has_the_penalties_that_the_attention_can_have(tinyattn: Any, 
         ("FILE --attention telepathy", 2, "attention must be one of"),
         ("FILE --attention latent", 2, "cannot be a parser's attention"),
         ("FILE --attention linformer --penalty near=0.1", 2, "penalty near"),
+        ("FILE --attention bigbird,block=0", 2, "block must be at least 1"),
+        ("FILE --attention synthesizer,length=1", 2, "takes 1 positions; a sentence has"),
+        ("FILE --penalty near=0,cap=9", 2, "give each penalty once, and none of weight 0"),
+        ("FILE --from FILE", 1, "not a checkpoint"),
         ("FILE --penalty far=1", 2, "--penalty"),
         ("FILE --penalty focus=-1", 2, "focus and near must be at least 0"),
     ],

@@ -91,6 +91,8 @@ def test_without_marks_each_sentence_is_a_document(file: Path) -> None:
         (line(1, 2) + line(2, 0) + line(3, 4) + line(4, 5) + line(5, 4),
          "line 3: from word 3, governors lead round in a cycle"),
         (line(1, 0) + line(2, 2), "line 2: from word 2, governors lead round"),
+        (line(1, 0, "_"), "line 1: column 8, the relation, is empty"),
+        (line(1, 2) + "# newdoc id = 2\n" + line(2, 0), "line 2: a document begins in the middle"),
     ],
 )  # fmt: skip
 def test_damage_is_named_with_its_line(file: Path, text: str, message: str) -> None:

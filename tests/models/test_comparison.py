@@ -161,7 +161,7 @@ def test_memory_grows_as_formulas_say(found: Any) -> None:
     assert slopes["multihead", "bidirectional"] > 1.6 < slopes["synthesizer", "causal"]
     for row in found[0].dense:
         assert row.multiply_adds_number == 4 * 256 * 16**2 + 2 * 256**2 * 16
-        assert row.weights_bytes == 4 * 2 * 256**2
+        assert row.kept_bytes == 4 * (2 * 256**2 + 4 * 256 * 16)
 
 
 def test_as_dict_is_json(found: Any) -> None:

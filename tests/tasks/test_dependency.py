@@ -34,6 +34,7 @@ from tinyattn.tasks.parsers import as_table
 from tinyattn.tasks.treebank import UNKNOWN, branching, pairs, places
 from tinyattn.tensor import Tensor
 from tinyattn.training import CheckpointError, SettingError
+from tinyattn.training.loop import METRICS, read_metrics
 
 SIZES = {"width": 16, "heads": 2, "layers": 1}
 FAST = replace(SETTINGS, epochs=25, batch=8, learning_rate=0.02)
@@ -239,8 +240,8 @@ def test_penalties_move_what_they_name(tmp_path: Path) -> None:
     assert focus["entropy"] < 0.5 * none["entropy"] and near["distance"] < 0.5 * none["distance"]
     names = ["left-branching", "left-branching, majority label", "right-branching",
              "right-branching, majority label", "heads built from the tree",
-             "parser, penalty: none", "parser, penalty: focus",
-             "parser, penalty: near"]  # fmt: skip
+             "parser, penalty: none", "parser, penalty: focus=2",
+             "parser, penalty: near=1,cap=64"]  # fmt: skip
     assert [row.name for row in rows] == names
     assert rows[4].labelled.accuracy == 1.0
     assert all(row.unlabelled.correct >= row.labelled.correct for row in rows)
@@ -252,14 +253,19 @@ def test_penalties_move_what_they_name(tmp_path: Path) -> None:
         found = json.loads(json.dumps(row.as_dict()))
         assert found["uas"]["total"] == rows[0].unlabelled.total
         assert (found["entropy"] is None) == (found["seconds"] is None) == (row.heads == {})
-    assert {path.name for path in tmp_path.iterdir()} == {"none", "focus", "near"}
+    assert {path.name for path in tmp_path.iterdir()} == {"none", "focus=2", "near=1,cap=64"}
+    logs = {
+        run: read_metrics(tmp_path / run / METRICS) for run in ("none", "focus=2", "near=1,cap=64")
+    }
+    assert logs["focus=2"][-1]["entropy"] < 0.6 * logs["none"][-1]["entropy"]
+    assert logs["near=1,cap=64"][-1]["distance"] < 0.6 * logs["none"][-1]["distance"]
     with pytest.raises(SettingError, match="holds a run already"):
         compare_penalties(DOCUMENTS, penalties, RunOptions(tmp_path), sizes=SIZES)
 
 
 def test_what_an_attention_cannot_do_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     for attention, penalty, message in (
-        ("linformer", Penalty(near=0.1), "penalty near: this attention cannot"),
+        ("linformer", Penalty(near=0.1), "penalty near: 'linformer' cannot"),
         ("latent", Penalty(), "cannot be a parser's attention"),
         ("telepathy", Penalty(), "attention must be one of"),
     ):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tinyattn import no_grad
-from tinyattn.attention import Bilinear, MultiHead, Penalty
+from tinyattn.attention import Bilinear, MultiHead, Penalty, spell_out
 from tinyattn.data import World
 from tinyattn.data.batches import Batch, pad_rows
 from tinyattn.models import GPT, MECHANISMS
@@ -40,7 +40,8 @@ def test_a_model_of_each_kind_learns_and_answers(
     trained = finetune(people.train, recipe, RunOptions(tmp_path / "then"), start=pretrained)
     questions = [question for question, _ in people.dev]
     again = load_run(tmp_path / "then")
-    assert again.model.config.attention == name
+    assert again.model.config.mechanism[0] == name
+    assert again.model.config.attention == spell_out(name, MECHANISMS)
     assert answer(again, questions) == answer(trained, questions)
 
 
@@ -128,7 +129,7 @@ def test_penalties_of_shards_add_up_to_that_of_the_batch(pretrained: Any, people
 def test_a_penalty_that_makes_no_sense_is_refused(
     attention: str, penalty: str, reason: str, small: Small
 ) -> None:
-    with pytest.raises(SettingError, match=rf"penalty {penalty}: this attention cannot.*{reason}"):
+    with pytest.raises(SettingError, match=rf"penalty {penalty}: '{attention}' cannot.*{reason}"):
         small(model__layers=2, model__attention=attention, **{f"penalty__{penalty}": 0.1})
 
 
@@ -170,6 +171,6 @@ def test_what_cannot_be_rewritten_says_why(pretrained: Any, tmp_path: Path) -> N
     assert pretrained.model.config.positions == "rotary"
     with pytest.raises(SettingError, match="a score depends on the distance"):
         convert(pretrained, "bilinear", tmp_path)
-    with pytest.raises(SettingError, match="MultiHead cannot become 'multihead'"):
+    with pytest.raises(SettingError, match="'multihead' cannot become 'multihead'"):
         convert(pretrained, "multihead", tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -30,8 +30,7 @@ class BigBird(MultiHead):
              query sees of all these what is not after it
     Shapes:  x X (B, T, C), Q_h, K_h, V_h (C, D), W (C, C) -> y (B, T, C)
     Units:   scores in nats
-    Raises:  ValueError for a size below 0, an even window if it looks both ways, or if H does not
-             divide C
+    Raises:  ValueError for a size below 0, an even window, or if H does not divide C
     Source:  Zaheer and others 2020, section 2 (their internal construction: the global positions
              belong to the text). Differs: all heads and layers share one random pattern
 
@@ -49,7 +48,7 @@ class BigBird(MultiHead):
         "cache": "its keys are gathered a block of queries at a time",
     }
     multiply_adds = "4·T·C² + 2·G·K·T·C + 2·(T - G·K)·K·N·C"
-    weight_numbers = "H·G·K·T + H·(T - G·K)·K·N"
+    kept_numbers = "H·G·K·T + H·(T - G·K)·K·N + 4·T·C + 2·(T - G·K)·N·C"
 
     def __init__(
         self,
@@ -77,9 +76,13 @@ class BigBird(MultiHead):
                 "BigBird: global_blocks, random_blocks and seed must be at least 0; got "
                 f"{global_blocks}, {random_blocks} and {seed}"
             )
-        self.block = block
-        self.window_blocks, self.global_blocks = window_blocks, global_blocks
-        self.random_blocks, self.seed = random_blocks, seed
+        # More than the longest sequence has would change nothing but the work.
+        self.block = min(block, longest)
+        every = math.ceil(longest / self.block)
+        self.window_blocks = min(window_blocks, 2 * every + 1)
+        self.global_blocks = min(global_blocks, every)
+        self.random_blocks = min(random_blocks, every)
+        self.seed = seed
 
     def sizes(self) -> dict[str, int]:
         """C, H, K, N, the blocks in a query's list, and G, those whose queries see everything."""
@@ -145,25 +148,6 @@ class BigBird(MultiHead):
             where = asarray(places_MS.clip(0, T - 1), device=like.device)
             found = found & keys[..., where].swapaxes(-2, -3)  # (.., 1, M, S) -> (.., M, 1, S)
         return found
-
-    def weights(
-        self,
-        x: Tensor,
-        *,
-        context: Tensor | None = None,
-        allowed: Array | None = None,
-        causal: bool = False,
-    ) -> Tensor:
-        """The weights of every head, (B, H, T, T), with zeros where a query does not look.
-
-        Answers are linear in the values: with the identity for values, they are the weights.
-        """
-        self.check(x, context, allowed, causal)
-        q_BHTD, k_BHSD = self.queries_and_keys(x, None, 0)
-        T = x.shape[1]
-        identity = Tensor(np.eye(T), dtype=x.dtype, device=x.device)
-        values = identity.broadcast_to((*k_BHSD.shape[:2], T, T))
-        return self.look(q_BHTD, k_BHSD, values, allowed, causal, None)
 
 
 @functools.lru_cache(maxsize=256)

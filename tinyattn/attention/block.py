@@ -27,7 +27,7 @@ ABILITIES = {
     "cache": "continue a text from what it stored",
     "rotary": "turn queries and keys by their positions",
     "any length": "take a sequence longer than `longest`",
-    "focus": "be told to look at few places (penalties.py)",
+    "focus": "be told to look at few places",
     "near": "be told to look at near places",
 }
 """What a block may be asked to do."""
@@ -49,7 +49,7 @@ class AttentionBlock(Module):
 
     cannot: ClassVar[dict[str, str]] = {}  # a name in ABILITIES -> why not
     multiply_adds: ClassVar[str]  # of one sequence forward, as a formula in letters (cost.py)
-    weight_numbers: ClassVar[str]  # how many attention weights it computes, likewise
+    kept_numbers: ClassVar[str]  # for backward: weights, queries, keys, values, answers; likewise
 
     def __init__(
         self,
@@ -129,6 +129,8 @@ class AttentionBlock(Module):
                 raise ValueError(
                     f"{self._name}: {name} must be (B, T, {self.width}); got {tensor.shape}"
                 )
+            if tensor is not None and tensor.shape[1] == 0:
+                raise ValueError(f"{self._name}: {name} must have a position at least")
         if context is not None and context.shape[0] != x.shape[0]:
             raise ValueError(
                 f"{self._name}: context must have x's {x.shape[0]} rows; got {context.shape[0]}"

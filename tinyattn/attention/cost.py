@@ -1,10 +1,11 @@
 """Chapter 5, continued: what a block costs.
 
 Each block states two formulas in letters: the multiply-adds that it does on one sequence, forward,
-and the attention weights that it computes on the way. Here numbers are put in for the letters. What
-the formulas leave out is small: biases, softmax, and the zeros that fill up a last segment. They
-count every pair that a mask hides, since most hidden pairs are computed too. Backward does about
-twice as much again. Next: who can know of whom.
+and the numbers that it keeps of it for backward. Here numbers are put in for the letters. What the
+formulas leave out is small: biases, softmax, and the zeros that fill up a last segment. They count
+every pair of a query and a key in its list, also those that a mask hides; of these dense causal
+attention leaves nearly half out (derivations/05_attention.md). Backward does about twice as much
+again. Next: who can know of whom.
 
     T positions     C width       H heads     K positions a segment or block
     R rows that keys are mixed to, all or each segment's    L latents
@@ -28,7 +29,7 @@ def letters(block: AttentionBlock, length: int, causal: bool) -> dict[str, int]:
     return values
 
 
-def evaluate(formula: str, values: Mapping[str, int]) -> Fraction:
+def formula_value(formula: str, values: Mapping[str, int]) -> Fraction:
     """The exact value of a formula such as "4·T·C² + 2·T/K·C", products and quotients first.
 
     Raises: ValueError for a letter without a value, or what is not + - · / ² ( ) and numbers.
@@ -37,7 +38,7 @@ def evaluate(formula: str, values: Mapping[str, int]) -> Fraction:
         tree = ast.parse(formula.replace("·", "*").replace("²", "**2"), mode="eval")
         return _value(tree.body, values)
     except (SyntaxError, TypeError, KeyError) as error:
-        raise ValueError(f"evaluate: cannot read {formula!r}: {error}") from error
+        raise ValueError(f"formula_value: cannot read {formula!r}: {error}") from error
 
 
 def _value(node: ast.expr, values: Mapping[str, int]) -> Fraction:

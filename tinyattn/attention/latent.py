@@ -16,7 +16,7 @@ import numpy as np
 from tinyattn import ops
 from tinyattn.attention.core import merge_heads, split_heads
 from tinyattn.attention.multihead import MultiHead
-from tinyattn.attention.segments import look_back, looked_back
+from tinyattn.attention.segments import look_back, look_back_weights
 from tinyattn.backend import Array, asarray
 from tinyattn.nn import Linear
 from tinyattn.noise import Noise
@@ -38,7 +38,7 @@ class Latent(MultiHead):
              predicts, and what it predicts does not depend on how long the text will become
 
     Args:
-        segment: K; by default √longest, which makes about the least work.
+        segment: K; 0 stands for √longest, which makes about the least work.
     """
 
     cannot: ClassVar[dict[str, str]] = {
@@ -50,7 +50,7 @@ class Latent(MultiHead):
         "near": "its weights are on latents, which have read everything before them",
     }
     multiply_adds = "4·T·C² + 2·T/K·C² + 2·T/K·T·C + 2·T·(K + T/K)·C"
-    weight_numbers = "H·T/K·T + H·T·(K + T/K)"
+    kept_numbers = "H·T/K·T + H·T·(K + T/K) + 6·T·C + 3·T/K·C + 2·T/K·T/K·C"
 
     def __init__(
         self,
@@ -65,8 +65,10 @@ class Latent(MultiHead):
     ) -> None:
         super().__init__(width, heads, longest=longest, rng=rng, dropout=dropout, rotary=rotary)
         if segment < 0:
-            raise ValueError(f"Latent: segment must be at least 1; got {segment}")
-        self.segment = segment or round(math.sqrt(longest))
+            raise ValueError(
+                f"Latent: segment must be at least 1, or 0 for √longest; got {segment}"
+            )
+        self.segment = min(segment or round(math.sqrt(longest)), longest)
         self.latent_key = Linear(width, width, rng=rng)
         self.latent_value = Linear(width, width, rng=rng)
 
@@ -103,7 +105,7 @@ class Latent(MultiHead):
         self.check(x, context, allowed, causal)
         q_BHTD, k_BHSD = self.queries_and_keys(x, None, 0)
         z_BLC = self._read(q_BHTD, k_BHSD, split_heads(self.value(x), self.heads), None)
-        return looked_back(
+        return look_back_weights(
             q_BHTD, k_BHSD, self._latent_keys(z_BLC), K=self.segment, scale=self.scale
         )
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from tinyattn import ops
 from tinyattn.attention.multihead import MultiHead
-from tinyattn.attention.segments import in_segments, look_back, looked_back
+from tinyattn.attention.segments import in_segments, look_back, look_back_weights
 from tinyattn.backend import Array
 from tinyattn.nn import Parameter, normal
 from tinyattn.noise import Noise
@@ -48,7 +48,7 @@ class Linformer(MultiHead):
         "near": "its weights are on mixtures of positions, which stand nowhere",
     }
     multiply_adds = "4·T·C² + 4·T·R·C"
-    weight_numbers = "H·T·R"
+    kept_numbers = "H·T·R + 4·T·C + 2·R·C"
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class LinformerCausal(MultiHead):
     Source:  ours, after Wang and others 2020. With R = K and E = F = I it is dense causal attention
 
     Args:
-        segment: K; by default √(R·longest), which makes the least work.
+        segment: K; 0 stands for √(R·longest), which makes the least work.
         rows: R, at most K.
     """
 
@@ -140,7 +140,7 @@ class LinformerCausal(MultiHead):
         "near": "its weights are on mixtures of positions, which stand nowhere",
     }
     multiply_adds = "4·T·C² + 2·T·R·C + 2·T·(K + R·T/K)·C"
-    weight_numbers = "H·T·(K + R·T/K)"
+    kept_numbers = "H·T·(K + R·T/K) + 6·T·C + 2·R·T/K·C + 2·R·T/K·T/K·C"
 
     def __init__(
         self,
@@ -158,7 +158,8 @@ class LinformerCausal(MultiHead):
         segment = segment or max(rows, round(math.sqrt(rows * longest)))
         if not 1 <= rows <= segment:
             raise ValueError(
-                f"LinformerCausal: rows must be in 1..segment, which is {segment}; got {rows}"
+                f"LinformerCausal: rows must be at least 1 and at most segment; got {rows} and "
+                f"{segment}"
             )
         self.segment, self.rows = segment, rows
         self.mix_keys = Parameter(normal(1 / math.sqrt(rows))((rows, segment), rng))  # E
@@ -196,7 +197,7 @@ class LinformerCausal(MultiHead):
         self.check(x, context, allowed, causal)
         q_BHTD, k_BHSD = self.queries_and_keys(x, None, 0)
         mixed = self._mixed(self.mix_keys, k_BHSD)
-        return looked_back(q_BHTD, k_BHSD, mixed, K=self.segment, scale=self.scale)
+        return look_back_weights(q_BHTD, k_BHSD, mixed, K=self.segment, scale=self.scale)
 
     def _mixed(self, mix: Tensor, x_BHTD: Tensor) -> Tensor:
         """R mixtures of every whole segment: (B, H, N, D), N = R·⌊T/K⌋."""

@@ -41,7 +41,7 @@ def padding(lengths: Any, keys: int) -> np.ndarray:
     return np.arange(keys)[None, None, None, :] < np.asarray(lengths)[:, None, None, None]
 
 
-def both(allowed: Array | None, is_causal: bool, queries: Tensor, keys: Tensor) -> Array | None:
+def combined(allowed: Array | None, is_causal: bool, queries: Tensor, keys: Tensor) -> Array | None:
     """A caller's mask and, if wanted, the causal one, in one: what both allow.
 
     Shapes: queries (..., T, D), keys (..., S, D); the masks broadcast to (..., T, S).

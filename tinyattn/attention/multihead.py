@@ -14,7 +14,7 @@ import numpy as np
 from tinyattn import ops
 from tinyattn.attention.block import AttentionBlock, KeyValueCache
 from tinyattn.attention.core import merge_heads, split_heads
-from tinyattn.attention.masks import both
+from tinyattn.attention.masks import combined
 from tinyattn.backend import Array
 from tinyattn.nn import Linear
 from tinyattn.noise import Noise
@@ -32,7 +32,7 @@ class MultiHead(AttentionBlock):
     """
 
     multiply_adds = "4·T·C² + 2·T²·C"
-    weight_numbers = "H·T²"
+    kept_numbers = "H·T² + 4·T·C"
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class MultiHead(AttentionBlock):
     ) -> Tensor:
         """What each query reads from the values: (B, H, T, E)."""
         return ops.attention(
-            q_BHTD, k_BHSD, v_BHSE, both(allowed, causal, q_BHTD, k_BHSD),
+            q_BHTD, k_BHSD, v_BHSE, combined(allowed, causal, q_BHTD, k_BHSD),
             scale=self.scale, dropout=self.dropout.rate, noise=noise,
         )  # fmt: skip
 
@@ -105,8 +105,17 @@ class MultiHead(AttentionBlock):
         allowed: Array | None = None,
         causal: bool = False,
     ) -> Tensor:
-        """The weights of every head, (B, H, T, S), as `AttentionBlock.weights` says."""
+        """The weights of every head, (B, H, T, S), as `AttentionBlock.weights` says.
+
+        Answers are linear in the values. So where `look` has been replaced, what it reads from the
+        rows of the identity are the weights.
+        """
         self.check(x, context, allowed, causal)
         q_BHTD, k_BHSD = self.queries_and_keys(x, context, 0)
+        if type(self).look is not MultiHead.look:
+            (B, H, _, _), S = q_BHTD.shape, k_BHSD.shape[2]
+            identity = Tensor(np.eye(S), dtype=x.dtype, device=x.device)
+            values_BHSS = identity.broadcast_to((B, H, S, S))
+            return self.look(q_BHTD, k_BHSD, values_BHSS, allowed, causal, None)
         scores_BHTS = q_BHTD @ k_BHSD.swapaxes(-1, -2) * self.scale
-        return ops.softmax(scores_BHTS, both(allowed, causal, q_BHTD, k_BHSD))
+        return ops.softmax(scores_BHTS, combined(allowed, causal, q_BHTD, k_BHSD))

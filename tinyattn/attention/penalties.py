@@ -9,6 +9,7 @@ the registry.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -61,21 +62,22 @@ class Penalty:
     cap: float = 64.0  # positions²: looks beyond 8 positions cost no more
 
     def __post_init__(self) -> None:
-        if not (self.focus >= 0 and self.near >= 0 and self.cap > 0):
+        if not (0 <= self.focus < math.inf and 0 <= self.near < math.inf and self.cap > 0):
             raise ValueError(
-                "focus and near must be at least 0 and cap above 0; got "
+                "focus and near must be at least 0 and finite, and cap above 0; got "
                 f"{self.focus}, {self.near} and {self.cap}"
             )
 
     def __bool__(self) -> bool:
         return self.focus > 0 or self.near > 0
 
-    def check(self, cannot: Mapping[str, str]) -> None:
-        """Raise a ValueError if a mechanism with these refusals cannot be told so."""
+    def check(self, attention: str, cannot: Mapping[str, str]) -> None:
+        """Raise a ValueError if the attention of that name, with these refusals, cannot have it."""
         for name in ("focus", "near"):
             if getattr(self, name) and name in cannot:
-                raise ValueError(f"penalty {name}: this attention cannot {ABILITIES[name]}: "
-                                 f"{cannot[name]}")  # fmt: skip
+                raise ValueError(
+                    f"penalty {name}: {attention!r} cannot {ABILITIES[name]}: {cannot[name]}"
+                )
 
     def __call__(self, layers: Sequence[Tensor], counts: Array, divisor: float) -> Tensor:
         """What is added to the loss.
@@ -94,7 +96,7 @@ class Penalty:
         return total * (1 / len(layers))
 
 
-def measured(
+def head_statistics(
     layers: Sequence[Tensor], counts: Array, cap: float, cannot: Mapping[str, str]
 ) -> dict[str, float]:
     """What heads do now: their mean entropy, in nats, and their mean capped distance, positions².

@@ -41,7 +41,7 @@ def options_of(kind: type) -> dict[str, int]:
     }
 
 
-def parse(text: str, known: Mapping[str, type]) -> tuple[str, dict[str, int]]:
+def parse_attention(text: str, known: Mapping[str, type]) -> tuple[str, dict[str, int]]:
     """`NAME,OPTION=NUMBER,..` as a name in `known` and the options given.
 
     Raises: ValueError that says which names, or which options, there are.
@@ -60,3 +60,12 @@ def parse(text: str, known: Mapping[str, type]) -> tuple[str, dict[str, int]]:
             raise ValueError(f"attention option {key} must be a whole number; got {value!r}")
         options[key] = int(value)
     return name, options
+
+
+def spell_out(text: str, known: Mapping[str, type]) -> str:
+    """The same with every option, in the order of the block's arguments.
+
+    Raises: as `parse_attention`.
+    """
+    name, options = parse_attention(text, known)
+    return ",".join([name, *(f"{k}={v}" for k, v in (options_of(known[name]) | options).items())])

@@ -1,9 +1,9 @@
 """Chapter 5, continued: segments, the way out of T × T.
 
-Dense attention compares every query with every key. The three blocks that follow compare fewer
-pairs. They cut the sequence into segments of K positions and let all queries of a segment read
-the same short list of keys, so that attention remains a few products of matrices. A sequence that
-is no multiple of K is filled up with zeros, which nobody may look at. Next: BigBird.
+Dense attention compares every query with every key. The next blocks compare fewer pairs. Three of
+them cut the sequence into segments of K positions and let all queries of a segment read the same
+short list of keys, so that attention remains a few products of matrices. A sequence that is no
+multiple of K is filled up with zeros, which nobody may look at. Next: BigBird.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def look_back(
     return joined(y_BHMKE, T)
 
 
-def looked_back(
+def look_back_weights(
     q_BHTD: Tensor, k_BHTD: Tensor, summary_k: Tensor, *, K: int, scale: float
 ) -> Tensor:
     """The weights of `look_back`, on the T positions and then on the N summaries: (B, H, T, T + N).

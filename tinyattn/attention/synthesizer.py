@@ -14,7 +14,7 @@ import numpy as np
 from tinyattn import ops
 from tinyattn.attention.block import AttentionBlock, KeyValueCache
 from tinyattn.attention.core import merge_heads, split_heads
-from tinyattn.attention.masks import both
+from tinyattn.attention.masks import combined
 from tinyattn.backend import Array
 from tinyattn.nn import Linear, Parameter, normal, uniform
 from tinyattn.noise import Noise
@@ -33,7 +33,7 @@ class Synthesizer(AttentionBlock):
              within ±0.001 and at 0
 
     Args:
-        length: N, by default `longest`. A5 has 127 columns in a model of 128 positions.
+        length: N; 0 stands for `longest`. A5 has 127 columns in a model of 128 positions.
     """
 
     cannot: ClassVar[dict[str, str]] = {
@@ -42,7 +42,7 @@ class Synthesizer(AttentionBlock):
         "any length": "each position has a learned column of scores",
     }
     multiply_adds = "3·T·C² + 2·T²·C"
-    weight_numbers = "H·T²"
+    kept_numbers = "H·T² + 3·T·C"
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class Synthesizer(AttentionBlock):
     def _weights(self, x: Tensor, start: int, allowed: Array | None, causal: bool) -> Tensor:
         scores_BHTS = self._scores(x, start)
         positions = scores_BHTS.swapaxes(-1, -2)  # as many keys as there are scores
-        return ops.softmax(scores_BHTS, both(allowed, causal, scores_BHTS, positions))
+        return ops.softmax(scores_BHTS, combined(allowed, causal, scores_BHTS, positions))
 
 
 class RandomSynthesizer(Synthesizer):
@@ -122,6 +122,7 @@ class RandomSynthesizer(Synthesizer):
     """
 
     multiply_adds = "2·T·C² + T²·C"
+    kept_numbers = "H·T² + 2·T·C"
 
     def _make_scores(self, rng: np.random.Generator) -> None:
         table = normal(0.02)((self.heads, self.longest, self.longest), rng)

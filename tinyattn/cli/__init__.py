@@ -53,6 +53,8 @@ class Commands(click.Group):
             if ctx.invoked_subcommand in ("quickstart", "parse"):
                 how = f"a {ctx.invoked_subcommand} cannot be resumed; start it again"
             _fail(f"{error}; {how}", 1)
+        except MemoryError as error:
+            _fail(f"there is not enough memory for this: {error}; use smaller sizes", 1)
         except BrokenPipeError:
             raise  # whoever reads has seen enough, as in `tinyattn info | head`; click ends quietly
         except OSError as error:

@@ -46,41 +46,41 @@ def compare(
     Whether it can be causal is found by changing inputs; time and memory are measured, with one
     thread, beside the formulas.
 
-    \\b
+    \b
     tinyattn compare --picture attention.png
     tinyattn compare --attention bigbird,block=16 --attention linformer --lengths 1024,8192
     """
-    from tinyattn.models import MECHANISMS, new_block
+    from tinyattn.models import MECHANISMS
     from tinyattn.models import compare as run
     from tinyattn.models.comparison import LENGTHS
     from tinyattn.report.comparison import as_table, save_picture
     from tinyattn.report.curves import available
     from tinyattn.report.progress import Progress
+    from tinyattn.tasks.evaluation import check_writable
 
     names = tuple(dict.fromkeys(names)) or tuple(MECHANISMS)
     if width % heads:
         raise click.BadParameter(f"must divide the width {width}; got {heads}",
                                  param_hint="--heads")  # fmt: skip
-    try:
-        for name in names:
-            new_block(name, width, heads, longest=1)
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--attention") from error
     if picture is not None:
         if not available():
             raise click.UsageError("--picture needs matplotlib: pip install 'tinyattn[plot]'")
         if picture.suffix != ".png":
             raise click.BadParameter(f"must end with .png; got {picture}", param_hint="--picture")
+        check_writable(picture)
     with Progress() as bar:
-        found = run(
-            names, width=width, heads=heads, lengths=lengths or LENGTHS, length=length,
-            rounds=rounds, on_start=bar.start, on_step=bar.advance,
-        )  # fmt: skip
-    if picture is not None:
-        save_picture(found, picture)
+        try:
+            found = run(
+                names, width=width, heads=heads, lengths=lengths or LENGTHS, length=length,
+                rounds=rounds, on_start=bar.start, on_step=bar.advance,
+            )  # fmt: skip
+        except ValueError as error:
+            raise click.BadParameter(str(error), param_hint="--attention") from error
     if as_json:
         print_json(found.as_dict())
-        return
-    click.echo(as_table(found))
+    else:
+        click.echo(as_table(found))
     if picture is not None:
-        click.echo(f"The picture is {picture}.")
+        save_picture(found, picture)
+        if not as_json:
+            click.echo(f"The picture is {picture}.")

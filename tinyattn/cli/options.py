@@ -106,12 +106,16 @@ def open_stage(
 
 def model_settings(attention: str | None, positions: str | None) -> dict[str, str]:
     """The settings that --attention and --positions ask for."""
-    from tinyattn.models import MECHANISMS
+    from tinyattn.models import possible_positions
+    from tinyattn.training.settings import SettingError
 
     settings = {"model.attention": attention, "model.positions": positions}
-    mechanism = MECHANISMS.get(attention.partition(",")[0]) if attention else None
-    if positions is None and mechanism and "rotary" in mechanism.cannot:
-        settings["model.positions"] = "learned"
+    if attention is not None and positions is None:
+        try:
+            if possible_positions(attention, "rotary") == "learned":
+                settings["model.positions"] = "learned"
+        except ValueError as error:
+            raise SettingError(str(error)) from error
     return {key: value for key, value in settings.items() if value is not None}
 
 

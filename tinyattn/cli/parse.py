@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -29,7 +30,8 @@ from tinyattn.cli.options import (
 @option("--attention", default="multihead", metavar="NAME[,OPTION=NUMBER..]",
         help="The layers' attention; one that looks both ways.")  # fmt: skip
 @PENALTY
-@option("--epochs", type=click.IntRange(1), help="Passes over the sentences; by default 30.")
+@option("--from", "start", type=FILE, help="Judge this run's parser by TREEBANK; train none.")
+@option("--epochs", type=click.IntRange(1), help="Passes over the sentences.")
 @option("--out", type=FOLDER, help="Where to keep the runs; by default nowhere.")
 @OVERWRITE
 @SEED
@@ -40,6 +42,7 @@ def parse(
     treebank: Path,
     attention: str,
     penalties: tuple[str, ...],
+    start: Path | None,
     epochs: int | None,
     out: Path | None,
     overwrite: bool,
@@ -57,16 +60,22 @@ def parse(
     \b
     tinyattn parse en_ewt-ud-dev.conllu
     tinyattn parse en_ewt-ud-dev.conllu --penalty near=0.01,cap=16 --out runs/parse
+    tinyattn parse en_ewt-ud-test.conllu --from runs/parse/none
     """
     from tinyattn.attention import Penalty
     from tinyattn.data.conllu import read_conllu
     from tinyattn.report.progress import Progress
     from tinyattn.tasks.dependency import SETTINGS
     from tinyattn.tasks.knowledge import RunOptions
-    from tinyattn.tasks.parsers import PENALTIES, as_table, can_have, compare_penalties
+    from tinyattn.tasks.parsers import PENALTIES, can_have, compare_penalties, judge
     from tinyattn.training.settings import SettingError
 
     documents = read_conllu(treebank)
+    if start is not None:
+        rows = [judge(start, [s for document in documents for s in document],
+                      device=open_device(device))]  # fmt: skip
+        _print(rows, as_json)
+        return
     if penalties:
         try:
             wanted = [Penalty(), Penalty(**parse_penalties(penalties))]
@@ -81,6 +90,12 @@ def parse(
             documents, wanted, bar.watch(options),
             attention=attention, settings=settings, overwrite=overwrite, say=bar.say,
         )  # fmt: skip
+    _print(rows, as_json)
+
+
+def _print(rows: list[Any], as_json: bool) -> None:
+    from tinyattn.tasks.parsers import as_table
+
     if as_json:
         print_json({"rows": [row.as_dict() for row in rows]})
     else:

@@ -153,9 +153,10 @@ def finetune(
 
     if start is not None and corpus is not None:
         raise click.UsageError("give --from RUN (pretrained) or --corpus FILE (not), not both")
-    if corpus is None and (options["attention"] or options["positions"]):
-        raise click.UsageError("the model is that of --from; --attention and --positions are for "
-                               "a new one, with --corpus")  # fmt: skip
+    of_model = [key for key in parse_settings(options["sets"]) if key.startswith("model.")]
+    if corpus is None and (options["attention"] or options["positions"] or of_model):
+        raise click.UsageError("the model is that of --from; --attention, --positions and --set "
+                               "model.* are for a new one, with --corpus")  # fmt: skip
     known = [(question, answer) for question, answer in read_pairs(pairs) if answer is not None]
     if not known:
         raise DataError(f"{pairs}: no line has a tab and an answer; there is nothing to learn")

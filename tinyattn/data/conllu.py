@@ -18,6 +18,7 @@ COLUMNS = 10
 FORM, TAG, GOVERNOR, RELATION = 1, 3, 6, 7
 """The columns that are used, counted from 0; their names in the format are FORM, UPOS, HEAD and
 DEPREL."""
+NEW_DOCUMENT = re.compile(r"# newdoc( |$)")
 SKIPPED = re.compile(r"[0-9]+(-|\.)[0-9]+")
 """Ids of multiword tokens (3-4) and of empty nodes (8.1), which the basic tree does not have."""
 
@@ -48,7 +49,9 @@ def read_conllu(path: str | Path) -> list[list[Sentence]]:
     rows: list[tuple[int, list[str]]] = []  # line number and columns of each word so far
     marked = False
     for number, line in enumerate([*read_text(path).split("\n"), ""], start=1):
-        if line.startswith("# newdoc"):
+        if NEW_DOCUMENT.match(line):
+            if rows:
+                raise _damage(path, number, "a document begins in the middle of a sentence")
             marked = True
             documents.append([])
         elif not line.strip(" "):
@@ -96,7 +99,8 @@ def _sentence(path: str | Path, rows: list[tuple[int, list[str]]]) -> Sentence:
 def _governor(path: str | Path, number: int, columns: list[str], known: dict[str, int]) -> int:
     """The governor in a line; it and the other columns that are used must be there."""
     for column, name in ((FORM, "word"), (TAG, "tag"), (RELATION, "relation")):
-        if not columns[column].strip():
+        empty = ("",) if column == FORM else ("", "_")  # the word may be an underscore
+        if columns[column].strip() in empty:
             raise _damage(path, number, f"column {column + 1}, the {name}, is empty")
     if columns[GOVERNOR] not in known:
         raise _damage(path, number, f"the governor must be a word, 1..{len(known) - 1}, or 0 for "

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tinyattn.attention import AttentionBlock, evaluate, hops, influence, letters
+from tinyattn.attention import AttentionBlock, formula_value, hops, influence, letters
 from tinyattn.backend import one_blas_thread
 from tinyattn.models.gpt import GPTConfig
 from tinyattn.models.mechanism import new_block
@@ -42,8 +42,9 @@ class Row:
     hops: int | None  # layers until all can know of all, or, causal, of all before; None: never
     multiply_adds: str  # forward, as a formula
     multiply_adds_number: int  # at the length at which mechanisms are compared
-    weights: str
-    weights_bytes: int  # in float32, at this length
+    kept: str  # for backward, numbers, as a formula
+    kept_bytes: int  # in float32, at this length
+    kept_bytes_measured: int
     letters: dict[str, int]  # what the formulas' letters are, at this length
     seconds: dict[int, float]  # forward and backward, at each length
     peak_bytes: dict[int, int]  # most memory in use meanwhile, parameters not counted
@@ -102,6 +103,10 @@ def compare(
     if len(set(lengths)) < 2:
         raise ValueError(f"compare: growth needs two lengths or more; got {[*lengths]}")
     length = length or max(lengths)
+    longest = max(*lengths, length, GPTConfig.context)
+    for name in names:
+        if (most := new_block(name, width, heads, longest).longest) < longest:
+            raise ValueError(f"compare: {name} takes texts of {most} at most; needs {longest}")
     sights = {name: Sight(name, width, heads) for name in dict.fromkeys([*names, DENSE])}
     wanted = [(name, True in sights[name].sees) for name in names]
     dense = {causal: (DENSE, causal) for causal in USES}
@@ -147,6 +152,7 @@ class _Contestant:
     def __init__(self, sight: Sight, causal: bool) -> None:
         self.sight, self.causal = sight, causal
         self.seconds: dict[int, list[float]] = {}
+        self.kept: dict[int, int] = {}  # bytes, at each length
         self.peak: dict[int, int] = {}
         self.letters: dict[int, dict[str, int]] = {}
 
@@ -168,14 +174,21 @@ class _Contestant:
         self.block.zero_grad()
         return taken
 
-    def weigh(self) -> int:
-        """The most bytes in use during a step. NumPy reports its arrays to tracemalloc."""
+    def weigh(self, length: int) -> None:
+        """The bytes that forward keeps, and the most in use during a step, which also warms up.
+
+        NumPy reports its arrays to tracemalloc.
+        """
         tracemalloc.start()
         try:
-            self.step()
-            return tracemalloc.get_traced_memory()[1]
+            y = self.block(self.x, causal=self.causal)
+            self.kept[length] = tracemalloc.get_traced_memory()[0]
+            y.backward(self.g)
+            self.peak[length] = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
+        self.x.zero_grad()
+        self.block.zero_grad()
 
     def row(self, dense: _Contestant, lengths: list[int], length: int) -> Row:
         """What has been found out, beside dense attention in the same use."""
@@ -191,9 +204,10 @@ class _Contestant:
             sees="both" if len(uses) == 2 else "".join(USES[use] for use in uses),
             hops=int(wanted.max()) if wanted.min() >= 0 else None,
             multiply_adds=block.multiply_adds,
-            multiply_adds_number=round(evaluate(block.multiply_adds, values)),
-            weights=block.weight_numbers,
-            weights_bytes=round(4 * evaluate(block.weight_numbers, values)),
+            multiply_adds_number=round(formula_value(block.multiply_adds, values)),
+            kept=block.kept_numbers,
+            kept_bytes=round(4 * formula_value(block.kept_numbers, values)),
+            kept_bytes_measured=self.kept[length],
             letters=values,
             seconds=medians,
             peak_bytes=self.peak,
@@ -212,7 +226,7 @@ def _race(
     """Steps taken in turn, so that what else the computer does falls on all alike."""
     for entry in entries:
         entry.enter(length)
-        entry.peak[length] = entry.weigh()  # and warms up
+        entry.weigh(length)
         on_step(length)
     for _ in range(rounds):
         for entry in entries:

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from tinyattn.attention import ATTENTION, KeyValueCache, parse
+from tinyattn.attention import ATTENTION, KeyValueCache, parse_attention, spell_out
 from tinyattn.backend import Array, asarray
-from tinyattn.models.layer import Layer, new_layers
+from tinyattn.models.layer import Layer, narrow_block, new_layers
 from tinyattn.models.perceiver import Perceiver
 from tinyattn.nn import Dropout, Embedding, LayerNorm, LearnedPositions, Linear, Module
 from tinyattn.noise import Noise, check_rate
@@ -24,6 +24,15 @@ from tinyattn.tensor import Tensor
 
 MECHANISMS: Mapping[str, Any] = ChainMap({"perceiver": Perceiver}, ATTENTION)
 """What `attention` may name: a block for every layer, or a way to put layers together."""
+
+
+def possible_positions(attention: str, wanted: str) -> str:
+    """The positions that are wanted, or learned ones if the attention cannot have rotary ones.
+
+    Raises: ValueError if there is no such attention.
+    """
+    name, _ = parse_attention(attention, MECHANISMS)
+    return "learned" if "rotary" in MECHANISMS[name].cannot else wanted
 
 
 @dataclass(frozen=True)
@@ -69,12 +78,18 @@ class GPTConfig:
             )
         if name == "perceiver" and self.layers < 2:
             raise ValueError(f"'perceiver' needs at least 2 layers, down and up; got {self.layers}")
-        self._check_options()
+        options = self.mechanism[1]
+        if name in ATTENTION:
+            narrow_block(name, options, self.context)  # it refuses options that do not fit
+        else:
+            MECHANISMS[name](1, rng=np.random.default_rng(0), **options)
+        # With every option, so that a saved model stays what it is if a default should change.
+        object.__setattr__(self, "attention", spell_out(self.attention, MECHANISMS))
 
     @property
     def mechanism(self) -> tuple[str, dict[str, int]]:
         """The name in MECHANISMS that `attention` says, and the options."""
-        return parse(self.attention, MECHANISMS)
+        return parse_attention(self.attention, MECHANISMS)
 
     @property
     def cannot(self) -> dict[str, str]:
@@ -85,17 +100,10 @@ class GPTConfig:
     @property
     def longest(self) -> int:
         """The longest text: `context`, or less if the attention was made for less."""
-        return min(self.context, self.mechanism[1].get("length") or self.context)
-
-    def _check_options(self) -> None:
-        """Make the mechanism once, as narrow as can be: it refuses options that do not fit."""
         name, options = self.mechanism
-        rng = np.random.default_rng(0)
-        kind: Any = MECHANISMS[name]
-        if name in ATTENTION:
-            kind(2 * self.heads, self.heads, longest=self.context, rng=rng, **options)
-        else:
-            kind(1, rng=rng, **options)
+        if name not in ATTENTION:
+            return self.context
+        return min(self.context, narrow_block(name, options, self.context).longest)
 
     def new_layers(self, rng: np.random.Generator) -> list[Layer]:
         """The layers of such a model, with the attention that `attention` names."""

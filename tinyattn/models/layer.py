@@ -83,3 +83,13 @@ def new_layers(
               dropout=dropout)
         for _ in range(count)
     ]  # fmt: skip
+
+
+def narrow_block(attention: str, options: dict[str, int], longest: int) -> AttentionBlock:
+    """Such a block, as narrow as can be: to see whether its options fit, and what it can do.
+
+    Raises: ValueError if it cannot be made so.
+    """
+    kind: Any = ATTENTION[attention]
+    block: AttentionBlock = kind(2, 1, longest=longest, rng=np.random.default_rng(0), **options)
+    return block

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tinyattn.attention import ATTENTION, AttentionBlock, KeyValueCache, MultiHead, parse
+from tinyattn.attention import ATTENTION, AttentionBlock, KeyValueCache, MultiHead, parse_attention
 from tinyattn.attention import causal as in_the_past
 from tinyattn.backend import Array
 from tinyattn.models.gpt import MECHANISMS
@@ -37,7 +37,7 @@ class DownAndUp(AttentionBlock):
         **dict.fromkeys(("context", "padding", "mask"), "its masks go by index"),
     }
     multiply_adds = Perceiver.multiply_adds
-    weight_numbers = Perceiver.weight_numbers
+    kept_numbers = Perceiver.kept_numbers
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ def new_block(mechanism: str, width: int, heads: int, longest: int) -> Attention
 
     Raises: ValueError if there is no such mechanism, or it cannot be made so.
     """
-    name, options = parse(mechanism, MECHANISMS)
+    name, options = parse_attention(mechanism, MECHANISMS)
     kind: Any = ATTENTION.get(name, DownAndUp)
     block: AttentionBlock = kind(
         width, heads, longest=longest, rng=np.random.default_rng(0), **options

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tinyattn import ops
-from tinyattn.attention import ABILITIES, ATTENTION, padding, parse, split_heads
+from tinyattn.attention import ABILITIES, ATTENTION, padding, parse_attention, split_heads
 from tinyattn.backend import asarray
-from tinyattn.models.layer import Layer, new_layers
+from tinyattn.models.layer import Layer, narrow_block, new_layers
 from tinyattn.nn import Dropout, Embedding, LayerNorm, LearnedPositions, Linear, Module, Rotary
 from tinyattn.noise import Noise, check_rate
 from tinyattn.tensor import Tensor
@@ -60,6 +60,12 @@ class ParserConfig:
             raise ValueError(
                 f"rotary positions need an even width per head; got {self.width // self.heads}"
             )
+        name, options = parse_attention(self.attention, ATTENTION)
+        most = narrow_block(name, options, self.context).longest
+        if most < self.context:
+            raise ValueError(
+                f"{self.attention!r} takes {most} positions; a sentence has {self.context}"
+            )
         needed = ["bidirectional", "padding", *["rotary"] * (self.positions == "rotary")]
         for ability in needed:
             if ability in self.cannot:
@@ -71,12 +77,12 @@ class ParserConfig:
     @property
     def cannot(self) -> dict[str, str]:
         """What its attention refuses to do, and why."""
-        return ATTENTION[parse(self.attention, ATTENTION)[0]].cannot
+        return ATTENTION[parse_attention(self.attention, ATTENTION)[0]].cannot
 
     def new_layers(self, rng: np.random.Generator) -> list[Layer]:
         """The layers of such a model, with the attention that `attention` names."""
         return new_layers(
-            self.layers, *parse(self.attention, ATTENTION),
+            self.layers, *parse_attention(self.attention, ATTENTION),
             width=self.width, heads=self.heads, longest=self.context, rng=rng,
             dropout=self.dropout, rotary=self.positions == "rotary", exact_gelu=False,
         )  # fmt: skip

@@ -34,22 +34,24 @@ def as_table(comparison: Comparison) -> str:
         table.append((
             _title(row), f"{row.parameters:,}", row.sees or "neither", _layers(row.hops),
             f"{1e3 * row.seconds[T]:,.1f} ms", f"{row.step_ratio:.3f}",
-            f"T^{row.time_slope:.2f}", f"{row.peak_bytes[T] / 1e6:,.0f} MB",
+            f"T^{row.time_slope:.2f}", _megabytes(row.peak_bytes[T]),
             f"T^{row.memory_slope:.2f}",
         ))  # fmt: skip
     once = {row.name: row for row in comparison.rows}.values()
     adds = [(row.name, f"{row.multiply_adds_number / 1e6:,.0f} M", f"= {row.multiply_adds}",
              _own_letters(row)) for row in once]  # fmt: skip
-    weights = [(row.name, f"{row.weights_bytes / 1e6:,.1f} MB", f"= 4·({row.weights})")
-               for row in once]  # fmt: skip
+    kept = [(row.name, _megabytes(row.kept_bytes), _megabytes(row.kept_bytes_measured),
+             f"4·({row.kept})") for row in once]  # fmt: skip
     return "\n".join([
         f"width {comparison.width}, {comparison.heads} heads, one text of T = {T:,} positions; "
         "forward and backward, float32, one thread",
         "", *_aligned(table, numbers=range(1, 10)), "",
         "used as: found by changing inputs. hops: layers until each position of 128 can know of",
         "all others, or, causal, of all before it.",
-        "", "multiply-adds, forward", *_aligned(adds, numbers=range(1, 2)),
-        "", "attention weights, 4 bytes each", *_aligned(weights, numbers=range(1, 2)),
+        "", "multiply-adds, forward, for all pairs; dense causal attention skips nearly half",
+        *_aligned(adds, numbers=range(1, 2)),
+        "", "bytes that forward keeps: by the formula, measured",
+        *_aligned(kept, numbers=range(1, 3)),
     ])  # fmt: skip
 
 
@@ -70,6 +72,10 @@ def _all_rows(comparison: Comparison) -> list[Row]:
 
 def _title(row: Row) -> str:
     return row.name if row.use == "causal" else f"{row.name}, both ways"
+
+
+def _megabytes(number: int) -> str:
+    return f"{number / 1e6:,.0f} MB"
 
 
 def _layers(hops: int | None) -> str:

@@ -46,35 +46,40 @@ def convert(trained: Trained, to: str, folder: Path) -> Conversion:
     """
     if to not in WAY_BACK:
         raise SettingError(f"convert: to must be one of {list(WAY_BACK)}; got {to!r}")
+    if trained.model.config.attention != WAY_BACK[to]:
+        raise SettingError(
+            f"a model whose attention is {trained.model.config.attention!r} cannot become {to!r}; "
+            f"only {WAY_BACK[to]!r} can"
+        )
     first, second, third = (_in_float64(trained.model) for _ in range(3))
     for layer, same, again in zip(first.blocks, second.blocks, third.blocks, strict=True):
-        same.attention = _rewritten(layer.attention, to)
-        again.attention = _rewritten(same.attention, WAY_BACK[to])
+        same.attention = _rewritten(layer.attention)
+        again.attention = _rewritten(same.attention)
     config = replace(trained.model.config, attention=to)
     ids = np.random.default_rng(0).integers(config.vocabulary, size=(TEXTS, config.context))
     with no_grad():
         logits = [model(ids).numpy() for model in (first, second, third)]
+    arrays = {name: array.astype(np.float32) for name, array in second.state().items()}
+    GPT(config).load_state(arrays)  # so that what is written can be read
     tables = trained.recipe.tables()
     tables["model"]["attention"] = to
     begin_run(folder, recipe_from(tables, "recipe").tables(), resume=False)
     about = {**trained.about, "model": asdict(config), "recipe": tables}
-    arrays = {f"model.{n}": a.astype(np.float32) for n, a in second.state().items()}
-    checkpoint.save(folder / CHECKPOINT, arrays, about)
+    checkpoint.save(folder / CHECKPOINT, {f"model.{n}": a for n, a in arrays.items()}, about)
     return Conversion(
         first.parameter_count(), second.parameter_count(),
         *(float(np.abs(logits[0] - others).max()) for others in logits[1:]),
     )  # fmt: skip
 
 
-def _rewritten(block: AttentionBlock, to: str) -> AttentionBlock:
+def _rewritten(block: AttentionBlock) -> AttentionBlock:
     try:
-        if to == "bilinear" and type(block) is MultiHead:
-            return merge(block)
-        if to == "multihead" and type(block) is Bilinear:
+        if isinstance(block, Bilinear):
             return factor(block)
+        assert isinstance(block, MultiHead)
+        return merge(block)
     except ValueError as error:  # rotary positions
         raise SettingError(str(error)) from error
-    raise SettingError(f"a model whose attention is {type(block).__name__} cannot become {to!r}")
 
 
 def _in_float64(model: GPT) -> GPT:

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from tinyattn import ops
-from tinyattn.attention import Penalty, measured
+from tinyattn.attention import Penalty, head_statistics
 from tinyattn.backend import asarray, asnumpy, one_blas_thread
 from tinyattn.data.batches import PAD, Batch
 from tinyattn.data.conllu import Sentence
@@ -36,6 +36,7 @@ SETTINGS = TrainSettings(epochs=30, batch=32, learning_rate=0.01)
 """Chosen on a fifth of an English treebank's training documents; those held out were not looked
 at."""
 STAGE = "parse"
+MEASURES = 10  # of the heads in a run, evenly spread
 TOGETHER = 64
 """Sentences that are parsed together; the trees do not depend on it."""
 NONE = -1  # a target that does not count
@@ -75,13 +76,27 @@ def train_parser(
     tables = {"model": asdict(config), "train": asdict(settings), "penalty": asdict(penalty)}
     begin_run(options.folder, tables, resume=False)
     model.to(options.device)
-    options.on_start(0, settings.total_steps(data.batches_per_epoch))
+    total = settings.total_steps(data.batches_per_epoch)
+    options.on_start(0, total)
+    sample = pairs(data.epoch(0)[0].inputs, config.symbols)
     Fit(
         settings, options.folder, {"stage": STAGE, **tables, "symbols": asdict(symbols)},
         seed=options.seed, workers=options.workers if options.device == "cpu" else 1,
-        on_step=options.on_step,
+        measure=lambda: _scores_and_heads(model, sample, penalty.cap)[1],
+        measure_every=max(1, total // MEASURES), on_step=options.on_step,
     ).run(model, parser_loss(model, penalty), data)  # fmt: skip
     return model
+
+
+def _scores_and_heads(
+    model: Parser, inputs: np.ndarray, cap: float
+) -> tuple[np.ndarray, dict[str, float]]:
+    """The scores of a batch, and the entropy and capped distance of the heads over its words."""
+    watch: list[Tensor] = []
+    with no_grad():
+        scores = asnumpy(model(inputs, watch=watch).data)
+        counts = asarray(inputs[..., 0] > ROOT, device=model.device)
+        return scores, head_statistics(watch, counts, cap, model.config.cannot)
 
 
 def parse_sentences(
@@ -97,15 +112,13 @@ def parse_sentences(
     sums: Counter[str] = Counter()
     encoded = symbols.encode(sentences)
     by_length = sorted(range(len(sentences)), key=lambda i: len(sentences[i]))
-    with no_grad(), one_blas_thread():
+    with one_blas_thread():
         for start in range(0, len(by_length), TOGETHER):
             rows = by_length[start : start + TOGETHER]
             inputs = fill_up([encoded[i] for i in rows])
-            watch: list[Tensor] = []
-            scores = asnumpy(model(inputs, watch=watch).data)
-            counts = inputs[..., 0] > ROOT
-            heads = measured(watch, asarray(counts, device=model.device), cap, model.config.cannot)
-            sums.update({name: value * counts.sum() for name, value in heads.items()})
+            scores, heads = _scores_and_heads(model, inputs, cap)
+            count = int((inputs[..., 0] > ROOT).sum())
+            sums.update({name: value * count for name, value in heads.items()})
             B, T, H, _ = scores.shape
             best_BT = scores.reshape(B, T, H * T).argmax(axis=-1)
             for i, best in zip(rows, best_BT, strict=True):
@@ -120,7 +133,8 @@ def load_parser(path: str | Path, *, device: str = "cpu") -> tuple[Parser, Symbo
 
     Raises: CheckpointError if it is missing, damaged, or no parser.
     """
-    saved = checkpoint.load(Path(path) / CHECKPOINT)
+    path = Path(path)
+    saved = checkpoint.load(path / CHECKPOINT if path.is_dir() else path)
     if saved.about.get("stage") != STAGE:
         raise CheckpointError(f"{path}: holds no parser")
     try:

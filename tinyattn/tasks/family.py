@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tinyattn.data.world import make_world
-from tinyattn.models import MECHANISMS
+from tinyattn.models import MECHANISMS, possible_positions
 from tinyattn.tasks.evaluation import Score, answer, most_common, save_predictions, score
 from tinyattn.tasks.knowledge import RunOptions, finetune, pretrain
 from tinyattn.tasks.recipe import Recipe
 from tinyattn.tasks.runs import PREDICTIONS, open_run
+from tinyattn.training.settings import SettingError
 
 
 @dataclass(frozen=True)
@@ -42,10 +43,15 @@ def causal_attentions() -> list[str]:
 
 
 def with_attention(recipe: Recipe, name: str) -> Recipe:
-    """The recipe with another attention, and learned positions where it cannot have rotary ones."""
-    fixed = "rotary" in MECHANISMS[name].cannot
-    positions = "learned" if fixed else recipe.model.positions
-    return replace(recipe, model=replace(recipe.model, attention=name, positions=positions))
+    """The recipe with another attention, and learned positions where it cannot have rotary ones.
+
+    Raises: SettingError if it does not fit.
+    """
+    positions = possible_positions(name, recipe.model.positions)
+    try:
+        return replace(recipe, model=replace(recipe.model, attention=name, positions=positions))
+    except ValueError as error:
+        raise SettingError(f"{name}: {error}") from error
 
 
 def family(
@@ -62,26 +68,26 @@ def family(
         names: of MECHANISMS; by default all that can be causal.
     Returns: the score of the most common place, and a row for each name.
     """
+    recipes = {name: with_attention(recipe, name) for name in names or causal_attentions()}
+    at = {
+        (name, stage): replace(options, folder=open_run(options.folder / name / stage,
+                                                        overwrite=overwrite, resume=False))
+        for name in recipes for stage in ("pretrain", "finetune")
+    }  # fmt: skip
     world = make_world(seed=options.seed)
     world.save(options.folder / "world", overwrite=overwrite)
     questions = [question for question, _ in world.dev]
     places = [place for _, place in world.dev]
     guess = most_common([place for _, place in world.train])
-    recipes = {name: with_attention(recipe, name) for name in names or causal_attentions()}
     rows = []
     for name, ours in recipes.items():
-        began = time.perf_counter()
-        at = {
-            stage: replace(options, folder=open_run(options.folder / name / stage,
-                                                    overwrite=overwrite, resume=False))
-            for stage in ("pretrain", "finetune")
-        }  # fmt: skip
+        began, run = time.perf_counter(), at[name, "finetune"]
         say(f"{name}: pretrain")
-        pretrained = pretrain(world.corpus, ours, at["pretrain"])
+        pretrained = pretrain(world.corpus, ours, at[name, "pretrain"])
         say(f"{name}: finetune")
-        trained = finetune(world.train, ours, at["finetune"], start=pretrained)
+        trained = finetune(world.train, ours, run, start=pretrained)
         predictions = answer(trained, questions)
-        save_predictions(at["finetune"].folder / PREDICTIONS, predictions)
+        save_predictions(run.folder / PREDICTIONS, predictions)
         rows.append(Row(name, ours.model.positions, trained.model.parameter_count(),
                         score(predictions, places), time.perf_counter() - began))  # fmt: skip
     return score([guess] * len(places), places), rows

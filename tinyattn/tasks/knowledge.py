@@ -9,14 +9,14 @@ the answers.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tinyattn import ops
-from tinyattn.attention import Penalty, measured
+from tinyattn.attention import Penalty, head_statistics
 from tinyattn.backend import asarray
 from tinyattn.data.batches import PAD, Batch
 from tinyattn.data.text import DataError, documents_of
@@ -37,7 +37,7 @@ Pairs = list[tuple[str, str]]
 
 MEASURES = 10  # in a run, evenly spread
 WINDOWS = 64  # of the validation text that are looked at each time
-WATCHED = 16  # examples whose attention weights are looked at each time
+WATCHED = 8, 128  # examples, and positions in them, whose attention weights are looked at
 
 
 @dataclass(frozen=True)
@@ -134,6 +134,7 @@ def finetune(
     """
     if start is not None:
         model, vocabulary, settings = start.model, start.vocabulary, recipe.finetune
+        recipe = replace(recipe, model=model.config)  # whatever the recipe says of models
         documents = int(start.about["documents"])
     elif text is not None:
         vocabulary = Vocabulary.from_text(text)
@@ -216,13 +217,14 @@ def _measure(
 ) -> Callable[[], dict[str, float]]:
     """What is looked at now and then: the validation loss, and where the heads look."""
     first = data.epoch(0)[0]
-    sample = Batch(first.inputs[:WATCHED], first.targets[:WATCHED])
+    rows, positions = WATCHED  # few, since weights are T × T also where attention is not
+    sample = Batch(first.inputs[:rows, :positions], first.targets[:rows, :positions])
 
     def measure() -> dict[str, float]:
         watch: list[Tensor] = []
         with no_grad():
             model(sample.inputs, watch=watch)
-            heads = measured(watch, asarray(sample.targets != PAD, device=model.device),
+            heads = head_statistics(watch, asarray(sample.targets != PAD, device=model.device),
                              penalty.cap, model.config.cannot)  # fmt: skip
         return heads | ({"validation": validation()} if validation else {})
 

@@ -10,13 +10,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
-from tinyattn.attention import ATTENTION, Penalty, dependency_block, parse, read_arcs
+from tinyattn.attention import ATTENTION, Penalty, dependency_block, parse_attention, read_arcs
 from tinyattn.data.conllu import Sentence
+from tinyattn.data.text import DataError
 from tinyattn.graph import no_grad
-from tinyattn.models.parser import ParserConfig
-from tinyattn.tasks.dependency import SETTINGS, parse_sentences, train_parser
+from tinyattn.models import ParserConfig, possible_positions
+from tinyattn.tasks.dependency import SETTINGS, load_parser, parse_sentences, train_parser
 from tinyattn.tasks.evaluation import Score
 from tinyattn.tasks.knowledge import RunOptions
 from tinyattn.tasks.runs import open_run
@@ -34,8 +36,9 @@ PENALTIES = [
 
 def name_of(penalty: Penalty) -> str:
     """What a penalty is called in the table, and its run's folder."""
-    names = {(False, False): "none", (True, False): "focus", (False, True): "near"}
-    return names.get((penalty.focus > 0, penalty.near > 0), "both")
+    parts = [f"focus={penalty.focus:g}"] * (penalty.focus > 0)
+    parts += [f"near={penalty.near:g},cap={penalty.cap:g}"] * (penalty.near > 0)
+    return ",".join(parts) or "none"
 
 
 def attachment(trees: Sequence[Tree], sentences: Sequence[Sentence]) -> tuple[Score, Score]:
@@ -75,7 +78,7 @@ def can_have(attention: str, penalty: Penalty) -> bool:
     Raises: SettingError if there is no such attention.
     """
     try:
-        cannot = ATTENTION[parse(attention, ATTENTION)[0]].cannot
+        cannot = ATTENTION[parse_attention(attention, ATTENTION)[0]].cannot
     except ValueError as error:
         raise SettingError(str(error)) from error
     return not any(getattr(penalty, name) and name in cannot for name in ("focus", "near"))
@@ -122,6 +125,8 @@ def compare_penalties(
     train, test = split(documents, seed=options.seed)
     symbols = Symbols.of(train)
     config = new_config(symbols, [*train, *test], attention, sizes or {})
+    if len({name_of(penalty) for penalty in penalties}) < len(penalties):
+        raise SettingError("give each penalty once, and none of weight 0")
     for penalty in penalties:
         _check(penalty, config)
     at = {
@@ -143,6 +148,20 @@ def compare_penalties(
     return rows
 
 
+def judge(path: Path, sentences: Sequence[Sentence], *, device: str = "cpu") -> Row:
+    """How the parser in a run folder does on sentences, all of which it is assumed not to know.
+
+    Raises: CheckpointError if there is none; DataError for a sentence that is too long for it.
+    """
+    model, symbols = load_parser(path, device=device)
+    if (longest := 1 + max(map(len, sentences))) > model.config.context:
+        raise DataError(
+            f"a sentence has {longest - 1} words; this parser takes {model.config.context - 1}"
+        )
+    trees, heads = parse_sentences(model, symbols, sentences)
+    return Row(str(path), *attachment(trees, sentences), heads)
+
+
 def new_config(
     symbols: Symbols, sentences: Sequence[Sentence], attention: str, sizes: dict[str, int]
 ) -> ParserConfig:
@@ -151,10 +170,9 @@ def new_config(
     Raises: SettingError if it cannot be made so.
     """
     try:
-        fixed = "rotary" in ATTENTION[parse(attention, ATTENTION)[0]].cannot
         return ParserConfig(
             len(symbols), len(symbols.relations), context=1 + max(map(len, sentences)),
-            positions="learned" if fixed else "rotary", attention=attention, **sizes,
+            positions=possible_positions(attention, "rotary"), attention=attention, **sizes,
         )  # fmt: skip
     except ValueError as error:
         raise SettingError(str(error)) from error
@@ -162,21 +180,21 @@ def new_config(
 
 def _check(penalty: Penalty, config: ParserConfig) -> None:
     try:
-        penalty.check(config.cannot)
+        penalty.check(config.attention, config.cannot)
     except ValueError as error:
         raise SettingError(str(error)) from error
 
 
 def as_table(rows: Sequence[Row]) -> str:
     """The result for people."""
-    words = rows[0].unlabelled.total
+    words, widest = rows[0].unlabelled.total, max(len(row.name) for row in rows)
     lines = [
-        f"{words:,} held-out words: with the right governor (UAS), and with the relation too (LAS)",
-        f"{'':34s}{'UAS':>6s}     95 % interval{'LAS':>9s}     95 % interval"
+        f"{words:,} words: with the right governor (UAS), and with the relation too (LAS)",
+        f"{'':{widest + 2}s}{'UAS':>6s}     95 % interval{'LAS':>9s}     95 % interval"
         "   entropy  distance  seconds",
     ]
     for row in rows:
-        line = f"  {row.name:32s}"
+        line = f"  {row.name:{widest}s}"
         for score in (row.unlabelled, row.labelled):
             low, high = score.interval
             line += f"{100 * score.accuracy:6.1f} %{100 * low:7.1f} to {100 * high:4.1f} %   "

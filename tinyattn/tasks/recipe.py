@@ -62,7 +62,7 @@ class Recipe:
 
     def __post_init__(self) -> None:
         try:
-            self.penalty.check(self.model.cannot)
+            self.penalty.check(self.model.mechanism[0], self.model.cannot)
         except ValueError as error:
             raise SettingError(str(error)) from error
 

@@ -62,6 +62,8 @@ def load_run(path: str | Path, *, device: str = "cpu") -> Trained:
     if not file.exists():
         raise CheckpointError(f"{file}: no such file; train a model there first, or name another")
     saved = checkpoint.load(file)
+    if saved.about.get("stage") == "parse":
+        raise CheckpointError(f"{file}: holds a parser, which `tinyattn parse --from` can use")
     needed = {"stage", "model", "vocabulary", "recipe", "documents", "seed", "step", "steps"}
     if missing := needed - saved.about.keys():
         raise CheckpointError(f"{file}: its header lacks {', '.join(sorted(missing))}")
