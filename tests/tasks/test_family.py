@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tinyattn import no_grad
+from tinyattn import Tensor, no_grad
 from tinyattn.attention import Bilinear, MultiHead, Penalty, spell_out
 from tinyattn.data import World
 from tinyattn.data.batches import Batch, pad_rows
 from tinyattn.models import GPT, MECHANISMS
+from tinyattn.tasks import knowledge
 from tinyattn.tasks.conversion import convert
 from tinyattn.tasks.evaluation import answer
 from tinyattn.tasks.family import as_dict, as_table, causal_attentions, family, with_attention
@@ -102,6 +103,23 @@ def test_a_penalty_does_what_it_says_and_the_log_shows_it(
     assert near["distance"] < plain["distance"] / 2
 
 
+def test_looking_at_the_heads_stays_cheap_in_long_texts(
+    small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Weights are T × T also where attention is not: few texts, and not all of each."""
+    seen = []
+
+    def look(layers: list[Tensor], *rest: Any) -> dict[str, float]:
+        seen.extend(weights.shape for weights in layers)
+        return {}
+
+    monkeypatch.setattr(knowledge, "head_statistics", look)
+    recipe = small(data__objective="next", data__validation=0.0, model__context=300,
+                   model__attention="bigbird", pretrain__steps=1, pretrain__batch=16)  # fmt: skip
+    pretrain("who was born where? " * 400, recipe, RunOptions(tmp_path, workers=1))
+    assert seen == [(8, 2, 128, 128)]
+
+
 def test_penalties_of_shards_add_up_to_that_of_the_batch(pretrained: Any, people: World) -> None:
     model = GPT(pretrained.model.config)
     model.load_state(pretrained.model.state())
@@ -165,6 +183,28 @@ def test_a_merged_model_can_be_trained_further(people: World, small: Small, tmp_
     merged = load_run(tmp_path / "merged")
     finetune(people.train, merged.recipe, RunOptions(tmp_path / "tuned"), start=merged)
     assert load_run(tmp_path / "tuned").model.config.attention == "bilinear"
+
+
+def test_a_perceiver_is_not_rewritten(people: World, small: Small, tmp_path: Path) -> None:
+    """Its layers have multi-head attention, but they are not all of it."""
+    recipe = small(model__positions="learned", model__layers=2, model__attention="perceiver")
+    trained = pretrain(people.corpus, recipe, RunOptions(tmp_path / "run"))
+    with pytest.raises(SettingError, match="'perceiver,latents=64' cannot become 'bilinear'"):
+        convert(trained, "bilinear", tmp_path / "merged")
+    assert not (tmp_path / "merged").exists()
+
+
+def test_finetuning_keeps_the_model_whatever_the_recipe_says(
+    people: World, small: Small, tmp_path: Path
+) -> None:
+    recipe = small(model__attention="latent")
+    start = pretrain(people.corpus, recipe, RunOptions(tmp_path / "first"))
+    trained = finetune(people.train, small(), RunOptions(tmp_path / "then"), start=start)
+    assert trained.recipe.model.attention == "latent,segment=0"
+    assert 'attention = "latent,segment=0"' in (tmp_path / "then" / "config.toml").read_text()
+    start = load_run(tmp_path / "first")
+    with pytest.raises(SettingError, match="penalty near: 'latent' cannot"):
+        finetune(people.train, small(penalty__near=0.1), RunOptions(tmp_path), start=start)
 
 
 def test_what_cannot_be_rewritten_says_why(pretrained: Any, tmp_path: Path) -> None:

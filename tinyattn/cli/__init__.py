@@ -53,6 +53,9 @@ class Commands(click.Group):
             if ctx.invoked_subcommand in ("quickstart", "parse"):
                 how = f"a {ctx.invoked_subcommand} cannot be resumed; start it again"
             _fail(f"{error}; {how}", 1)
+        except click.UsageError as error:
+            command = " ".join(["tinyattn", *filter(None, [ctx.invoked_subcommand])])
+            _fail(f"{error.format_message()} (see {command} --help)", 2)
         except MemoryError as error:
             _fail(f"there is not enough memory for this: {error}; use smaller sizes", 1)
         except BrokenPipeError:
