@@ -9,6 +9,7 @@ from cases import in_float64
 
 from tinyattn import Tensor, no_grad
 from tinyattn.attention import ATTENTION, AttentionBlock, BigBird
+from tinyattn.backend import asarray, asnumpy
 
 C, H, LONGEST, K = 8, 2, 16, 4
 CLOSE = {"rtol": 1e-12, "atol": 1e-12}
@@ -41,12 +42,19 @@ def new(name: str, **options: Any) -> AttentionBlock:
     return ATTENTION[name](C, **{**given, **OPTIONS.get(name, {}), **options})
 
 
-def build(name: str = "multihead", **options: Any) -> Any:
+def build(name: str = "multihead", device: str = "cpu", **options: Any) -> Any:
     """A block in float64 whose parameters, biases too, are so large that nothing is nearly 0."""
     block = in_float64(new(name, **options))
     for i, parameter in enumerate(block.parameters()):
         parameter.data = 0.5 * numbers(*parameter.shape, seed=i)
-    return block
+    return block.to(device)
+
+
+def put(values: np.ndarray | None, device: str) -> Any:
+    """What a block on this device is called with: numbers as a Tensor, a mask as an array."""
+    if values is None:
+        return None
+    return asarray(values, device=device) if values.dtype == bool else Tensor(values, device=device)
 
 
 def ways(*abilities: str) -> list[Any]:
@@ -94,23 +102,27 @@ def sees(block: AttentionBlock, T: int, causal: bool) -> np.ndarray:
     return np.tril(seen) if causal else seen
 
 
-def influence(function: Callable[[Tensor], Tensor], x_TC: np.ndarray) -> np.ndarray:
+def influence(
+    function: Callable[[Tensor], Tensor], x_TC: np.ndarray, device: str = "cpu"
+) -> np.ndarray:
     """Which outputs (down) change at all when one input (across) changes much: (T, T)."""
     T, C = x_TC.shape
     columns = []
     with no_grad():
-        before = function(Tensor(x_TC[None])).numpy()[0]
+        before = function(put(x_TC[None], device)).numpy()[0]
         for s in range(T):
             moved = x_TC.copy()
             moved[s] = 3 * numbers(C, seed=100 + s)
-            after = function(Tensor(moved[None])).numpy()[0]
+            after = function(put(moved[None], device)).numpy()[0]
             columns.append((after != before).any(axis=-1))
     return np.stack(columns, axis=1)
 
 
-def reach(function: Callable[[Tensor], Tensor], x_TC: np.ndarray) -> np.ndarray:
+def reach(
+    function: Callable[[Tensor], Tensor], x_TC: np.ndarray, device: str = "cpu"
+) -> np.ndarray:
     """The same by gradients, which must be exactly zero where nothing is seen: (any, T)."""
-    leaf = Tensor(x_TC[None], requires_grad=True)
+    leaf = Tensor(x_TC[None], device=device, requires_grad=True)
     y = function(leaf)
     rows = []
     for t in range(y.shape[1]):
@@ -118,7 +130,7 @@ def reach(function: Callable[[Tensor], Tensor], x_TC: np.ndarray) -> np.ndarray:
         g = np.zeros(y.shape)
         g[0, t] = numbers(y.shape[-1], seed=t)
         y.backward(g, retain_graph=True)
-        rows.append((leaf.grad[0] != 0).any(axis=-1))
+        rows.append((asnumpy(leaf.grad)[0] != 0).any(axis=-1))
     return np.stack(rows)
 
 

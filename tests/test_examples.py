@@ -59,7 +59,9 @@ def test_a_block_of_your_own_is_known_everywhere(run) -> None:
     assert "  x . . . . . . . .\n  x x . . . . . . .\n  x x x . . . . . .\n" in printed  # causal
     assert printed.count("knows of the first after 4 layers") == 2
     assert "gradients are right: True\n" in printed
-    assert re.search(r"last position: \[0\. +0\. +0\. +0\. +0\. +0\. +0\.33 0\.33 0\.3[34]\]", printed)
+    assert re.search(
+        r"last position: \[0\. +0\. +0\. +0\. +0\. +0\. +0\.33 0\.33 0\.3[34]\]", printed
+    )
 
 
 @pytest.mark.slow

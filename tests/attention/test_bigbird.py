@@ -5,13 +5,14 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from blocks import CLOSE, C, H, build, influence, numbers, sees, with_or_without_rotary
+from blocks import CLOSE, C, H, build, influence, numbers, put, sees, with_or_without_rotary
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tinyattn import Tensor, ops
 from tinyattn.attention import AttentionBlock, BigBird, MultiHead, hops, padding, pattern
+from tinyattn.backend import asnumpy
 
 # The pattern -------------------------------------------------------------------------------
 
@@ -78,7 +79,7 @@ def test_random_blocks_are_drawn_evenly() -> None:
 
 def dense(block: BigBird) -> MultiHead:
     """Multi-head attention with the same parameters."""
-    made = build("multihead", rotary=block.rotary is not None)
+    made = build("multihead", block.out.weight.device, rotary=block.rotary is not None)
     made.load_state(block.state())
     return made
 
@@ -87,10 +88,10 @@ def dense(block: BigBird) -> MultiHead:
 @pytest.mark.parametrize("T", [1, 4, 7, 12, 14])
 @with_or_without_rotary
 def test_with_everything_in_the_window_it_is_dense_attention(
-    rotary: bool, T: int, causal: bool
+    rotary: bool, T: int, causal: bool, device: str
 ) -> None:
     options = {"block": 4, "window_blocks": 9, "global_blocks": 0, "random_blocks": 0}
-    block, x = build("bigbird", rotary=rotary, **options), Tensor(numbers(2, T, C))
+    block, x = build("bigbird", device, rotary=rotary, **options), put(numbers(2, T, C), device)
     expected = dense(block)
     assert_allclose(block(x, causal=causal).numpy(), expected(x, causal=causal).numpy(), **CLOSE)
     ours, theirs = (b.weights(x, causal=causal).numpy() for b in (block, expected))
@@ -99,9 +100,9 @@ def test_with_everything_in_the_window_it_is_dense_attention(
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("reason", ["global", "random"])
-def test_so_it_is_if_everything_is_global_or_drawn(reason: str, causal: bool) -> None:
+def test_so_it_is_if_everything_is_global_or_drawn(reason: str, causal: bool, device: str) -> None:
     options = {"global_blocks": 0, "random_blocks": 0, f"{reason}_blocks": 4}
-    block, x = build("bigbird", **options), Tensor(numbers(2, 14, C))
+    block, x = build("bigbird", device, **options), put(numbers(2, 14, C), device)
     expected = dense(block)(x, causal=causal).numpy()
     assert_allclose(block(x, causal=causal).numpy(), expected, **CLOSE)
 
@@ -112,43 +113,43 @@ def test_so_it_is_if_everything_is_global_or_drawn(reason: str, causal: bool) ->
     causal=st.booleans(), padded=st.booleans(),
 )  # fmt: skip
 def test_it_is_dense_attention_with_the_mask_that_its_pattern_describes(
-    T: int, causal: bool, padded: bool, **options: int
+    T: int, causal: bool, padded: bool, device: str, **options: int
 ) -> None:
     """Whatever the sizes: value, weights, and gradients of everything."""
-    block = build("bigbird", **options)
+    block = build("bigbird", device, **options)
     mask, keys = sees(block, T, causal), padding([T, T // 2], T) if padded else None
     allowed = mask if keys is None else mask & keys
     u, runs = numbers(2, T, C, seed=1), []
     for attend, call in (
-        (block, {"allowed": keys, "causal": causal}),
-        (dense(block), {"allowed": allowed}),
+        (block, {"allowed": put(keys, device), "causal": causal}),
+        (dense(block), {"allowed": put(allowed, device)}),
     ):
-        x = Tensor(numbers(2, T, C), requires_grad=True)
+        x = Tensor(numbers(2, T, C), requires_grad=True, device=device)
         y = attend(x, **call)
         y.backward(u)
-        gradients = [parameter.grad for parameter in attend.parameters()]
-        runs.append([y.numpy(), attend.weights(x, **call).numpy(), x.grad, *gradients])
+        gradients = [asnumpy(leaf.grad) for leaf in (x, *attend.parameters())]
+        runs.append([y.numpy(), attend.weights(x, **call).numpy(), *gradients])
     for ours, theirs in zip(*runs, strict=True):
         assert_allclose(ours, theirs, rtol=1e-10, atol=1e-12)
 
 
-def test_queries_of_zero_take_the_mean_of_what_is_in_their_list() -> None:
-    block, x = build("bigbird", block=2, random_blocks=0), Tensor(numbers(1, 9, C))
+def test_queries_of_zero_take_the_mean_of_what_is_in_their_list(device: str) -> None:
+    block, x = build("bigbird", device, block=2, random_blocks=0), put(numbers(1, 9, C), device)
     for parameter in block.query.parameters():
         parameter.data = np.zeros(parameter.shape)
     v = block.value(x).numpy()[0]
     means = np.stack([v[[0, 1, *range(t // 2 * 2, t + 1)] if t > 1 else range(t + 1)].mean(axis=0)
                       for t in range(9)])  # fmt: skip
-    expected = block.out(Tensor(means[None])).numpy()
+    expected = block.out(put(means[None], device)).numpy()
     assert_allclose(block(x, causal=True).numpy(), expected, **CLOSE)
 
 
-def test_inside_a_block_positions_have_no_order() -> None:
+def test_inside_a_block_positions_have_no_order(device: str) -> None:
     """Looking both ways, without rotary positions: whoever changes place takes the answer along."""
     order = np.array([3, 1, 0, 2, 5, 4, 7, 6, 8, 9, 11, 10])
-    block, x = build("bigbird"), numbers(1, 12, C)
-    y = block(Tensor(x)).numpy()
-    assert_allclose(block(Tensor(x[:, order])).numpy(), y[:, order], **CLOSE)
+    block, x = build("bigbird", device), numbers(1, 12, C)
+    y = block(put(x, device)).numpy()
+    assert_allclose(block(put(x[:, order], device)).numpy(), y[:, order], **CLOSE)
 
 
 # Its graph and its cost --------------------------------------------------------------------
@@ -201,9 +202,9 @@ def test_hops_are_powers_of_the_graph(n: int, seed: int) -> None:
     assert_array_equal(hops(sees), expected)
 
 
-def test_hops_of_layers_are_the_influence_of_so_many() -> None:
+def test_hops_of_layers_are_the_influence_of_so_many(device: str) -> None:
     """Two blocks on end, with residuals: who is at most two hops away is heard, and no one else."""
-    block, x = build("bigbird", block=2, random_blocks=1), numbers(14, C)
+    block, x = build("bigbird", device, block=2, random_blocks=1), numbers(14, C)
 
     def run(x: Tensor) -> Tensor:
         x = x + block(x, causal=True)
@@ -211,7 +212,7 @@ def test_hops_of_layers_are_the_influence_of_so_many() -> None:
 
     distance = hops(sees(block, 14, True))
     assert distance.max() > 2
-    assert_array_equal(influence(run, x), (distance >= 0) & (distance <= 2))
+    assert_array_equal(influence(run, x, device), (distance >= 0) & (distance <= 2))
 
 
 def attended_to(block: AttentionBlock, T: int, causal: bool) -> tuple[int, int]:

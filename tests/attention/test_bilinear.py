@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from blocks import LONGEST, C, H, build, new, numbers
+from blocks import LONGEST, C, H, build, new, numbers, put
 from cases import in_float64
 from numpy.testing import assert_allclose
 
@@ -18,30 +18,31 @@ D = C // H
 EXACT = {"rtol": 0, "atol": 1e-10}
 
 
-def calls() -> list[dict[str, Any]]:
+def calls(device: str) -> list[dict[str, Any]]:
     """Each way in which both blocks can be called."""
-    z, allowed = Tensor(numbers(2, 9, C, seed=1)), numbers(7, 9) < 0.5
-    return [{}, {"causal": True}, {"allowed": padding([3, 0], 7), "causal": True},
+    z, allowed = put(numbers(2, 9, C, seed=1), device), put(numbers(7, 9) < 0.5, device)
+    padded = put(padding([3, 0], 7), device)
+    return [{}, {"causal": True}, {"allowed": padded, "causal": True},
             {"context": z}, {"context": z, "allowed": allowed}]  # fmt: skip
 
 
-@pytest.mark.parametrize("call", range(5))
-def test_one_matrix_gives_the_same_outputs_and_two_give_them_back(call: int) -> None:
+@pytest.mark.parametrize("way", range(5))
+def test_one_matrix_gives_the_same_outputs_and_two_give_them_back(way: int, device: str) -> None:
     """With biases of all maps: that of the queries lives on in u, that of the keys is not felt."""
-    block, x = build("multihead"), Tensor(numbers(2, 7, C))
-    merged = merge(block)
+    block, x = build("multihead", device), put(numbers(2, 7, C), device)
+    call, merged = calls(device)[way], merge(block)
     back = factor(merged)
-    y = block(x, **calls()[call]).numpy()
-    assert_allclose(merged(x, **calls()[call]).numpy(), y, **EXACT)
-    assert_allclose(back(x, **calls()[call]).numpy(), y, **EXACT)
-    assert_allclose(merge(back)(x, **calls()[call]).numpy(), y, **EXACT)
-    weights = block.weights(x, **calls()[call]).numpy()
-    assert_allclose(merged.weights(x, **calls()[call]).numpy(), weights, **EXACT)
-    assert_allclose(back.weights(x, **calls()[call]).numpy(), weights, **EXACT)
+    y = block(x, **call).numpy()
+    assert_allclose(merged(x, **call).numpy(), y, **EXACT)
+    assert_allclose(back(x, **call).numpy(), y, **EXACT)
+    assert_allclose(merge(back)(x, **call).numpy(), y, **EXACT)
+    weights = block.weights(x, **call).numpy()
+    assert_allclose(merged.weights(x, **call).numpy(), weights, **EXACT)
+    assert_allclose(back.weights(x, **call).numpy(), weights, **EXACT)
 
 
-def test_what_was_merged_continues_a_text_too() -> None:
-    block, x, cache = build("multihead"), Tensor(numbers(2, 7, C)), KeyValueCache(7)
+def test_what_was_merged_continues_a_text_too(device: str) -> None:
+    block, x, cache = build("multihead", device), put(numbers(2, 7, C), device), KeyValueCache(7)
     merged = merge(block)
     with no_grad():
         parts = [merged(x[:, a:b], causal=True, cache=cache).numpy() for a, b in [(0, 4), (4, 7)]]
@@ -67,12 +68,12 @@ def test_the_matrices_have_the_rank_and_the_numbers_that_the_sheet_counts() -> N
         assert_allclose(matrices[h], expected, **EXACT)
 
 
-def test_two_maps_of_rank_d_are_as_near_as_any_can_be() -> None:
+def test_two_maps_of_rank_d_are_as_near_as_any_can_be(device: str) -> None:
     """What remains is made of the singular values that were left out (Eckart and Young 1936).
 
     The bias of the queries is one more row: scores are [x, 1] [W; u] zᵀ.
     """
-    block = build("bilinear")
+    block = build("bilinear", device)
     made = factor(block)
     exact, near = (
         np.concatenate([b.matrices(), b.query.bias.numpy().reshape(H, 1, C)], axis=1)
@@ -86,8 +87,8 @@ def test_two_maps_of_rank_d_are_as_near_as_any_can_be() -> None:
     assert_allclose(sizes[0], sizes[1], rtol=1e-10)  # each singular value is shared out evenly
 
 
-def test_a_single_head_as_wide_as_the_model_loses_nothing() -> None:
-    block, x = build("bilinear", heads=1), Tensor(numbers(2, 7, C))
+def test_a_single_head_as_wide_as_the_model_loses_nothing(device: str) -> None:
+    block, x = build("bilinear", device, heads=1), put(numbers(2, 7, C), device)
     assert_allclose(factor(block)(x).numpy(), block(x).numpy(), **EXACT)
 
 

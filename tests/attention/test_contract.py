@@ -22,6 +22,7 @@ from blocks import (
     new,
     numbers,
     pieces,
+    put,
     reach,
     sees,
     ways,
@@ -53,25 +54,31 @@ every_way_with_padding = pytest.mark.parametrize(("name", "causal"), ways("paddi
 
 @pytest.mark.parametrize("T", LENGTHS)
 @every_way_and_position
-def test_a_block_is_its_formula(name: str, causal: bool, rotary: bool, T: int) -> None:
-    block, x = build(name, rotary=rotary), numbers(2, T, C)
+def test_a_block_is_its_formula(name: str, causal: bool, rotary: bool, T: int, device: str) -> None:
+    block, x = build(name, device, rotary=rotary), numbers(2, T, C)
     expected = FORMULAS[name](np, block.state(), block, x, causal, None)
-    assert_allclose(block(Tensor(x), causal=causal).numpy(), expected, **CLOSE)
+    assert_allclose(block(put(x, device), causal=causal).numpy(), expected, **CLOSE)
 
 
 @pytest.mark.parametrize("T", [3, 6, 13])
 @pytest.mark.parametrize(("name", "causal", "rotary"), with_positions("padding"))
-def test_also_where_texts_are_filled_up(name: str, causal: bool, rotary: bool, T: int) -> None:
-    block, x, padded = build(name, rotary=rotary), numbers(3, T, C), padding([T, T // 2, 0], T)
+def test_also_where_texts_are_filled_up(
+    name: str, causal: bool, rotary: bool, T: int, device: str
+) -> None:
+    block = build(name, device, rotary=rotary)
+    x, padded = numbers(3, T, C), padding([T, T // 2, 0], T)
     expected = FORMULAS[name](np, block.state(), block, x, causal, padded)
-    assert_allclose(block(Tensor(x), allowed=padded, causal=causal).numpy(), expected, **CLOSE)
+    y = block(put(x, device), allowed=put(padded, device), causal=causal)
+    assert_allclose(y.numpy(), expected, **CLOSE)
 
 
 @every_way_and_position
-def test_autograd_agrees_on_the_gradients(name: str, causal: bool, rotary: bool) -> None:
+def test_autograd_agrees_on_the_gradients(
+    name: str, causal: bool, rotary: bool, device: str
+) -> None:
     """Those of x and of every parameter, with a random cotangent; some keys are hidden."""
     T = 6
-    block, x, u = build(name, rotary=rotary), numbers(2, T, C), numbers(2, T, C, seed=1)
+    block, x, u = build(name, device, rotary=rotary), numbers(2, T, C), numbers(2, T, C, seed=1)
     padded = padding([T, 4], T) if can(name, "padding") else None
     paths = list(block.state())
 
@@ -81,20 +88,24 @@ def test_autograd_agrees_on_the_gradients(name: str, causal: bool, rotary: bool)
 
     arrays = [x, *block.state().values()]
     theirs = make_vjp(formula, tuple(range(len(arrays))))(*arrays)[0](u)
-    leaf = Tensor(x, requires_grad=True)
-    block(leaf, allowed=padded, causal=causal).backward(u)
-    assert_allclose(leaf.grad, theirs[0], rtol=1e-10, atol=1e-12)
+    leaf = Tensor(x, requires_grad=True, device=device)
+    block(leaf, allowed=put(padded, device), causal=causal).backward(u)
+    assert_allclose(asnumpy(leaf.grad), theirs[0], rtol=1e-10, atol=1e-12)
     for (path, parameter), expected in zip(block.named_parameters(), theirs[1:], strict=True):
-        assert_allclose(parameter.grad, expected, rtol=1e-10, atol=1e-12, err_msg=path)
+        got = asnumpy(parameter.grad)
+        assert_allclose(got, expected, rtol=1e-10, atol=1e-12, err_msg=path)
 
 
 @every_way_and_position
-def test_gradients_are_those_of_small_changes(name: str, causal: bool, rotary: bool) -> None:
-    block, x, T = build(name, rotary=rotary), numbers(2, 6, C), 6
+def test_gradients_are_those_of_small_changes(
+    name: str, causal: bool, rotary: bool, device: str
+) -> None:
+    block, x = build(name, device, rotary=rotary), put(numbers(2, 6, C), device)
     run, parameters = with_parameters(block, causal=causal)
     assert gradcheck(run, x, *parameters, directions=1)
     if can(name, "padding"):
-        run, parameters = with_parameters(block, causal=causal, allowed=padding([4, 0], T))
+        padded = put(padding([4, 0], 6), device)
+        run, parameters = with_parameters(block, causal=causal, allowed=padded)
         assert gradcheck(run, x, *parameters, directions=1)
 
 
@@ -104,17 +115,17 @@ def test_gradients_are_those_of_small_changes(name: str, causal: bool, rotary: b
 @pytest.mark.parametrize("T", LENGTHS)
 @every_way_and_position
 def test_what_may_be_seen_is_exactly_what_has_influence(
-    name: str, causal: bool, rotary: bool, T: int
+    name: str, causal: bool, rotary: bool, T: int, device: str
 ) -> None:
     """By value: one input changes much. By gradient: one output asks."""
-    block, x = build(name, rotary=rotary), numbers(T, C)
+    block, x = build(name, device, rotary=rotary), numbers(T, C)
 
     def run(x: Tensor) -> Tensor:
         return block(x, causal=causal)
 
     expected = sees(block, T, causal)
-    assert_array_equal(influence(run, x), expected)
-    assert_array_equal(reach(run, x), expected)
+    assert_array_equal(influence(run, x, device), expected)
+    assert_array_equal(reach(run, x, device), expected)
 
 
 with_a_cache = pytest.mark.parametrize(
@@ -124,9 +135,9 @@ with_a_cache = pytest.mark.parametrize(
 
 @pytest.mark.parametrize("T", [1, 6, 14])
 @with_a_cache
-def test_a_cache_shows_no_more(name: str, causal: bool, rotary: bool, T: int) -> None:
+def test_a_cache_shows_no_more(name: str, causal: bool, rotary: bool, T: int, device: str) -> None:
     """The same lower triangle if a text is continued from what was stored."""
-    block = build(name, rotary=rotary)
+    block = build(name, device, rotary=rotary)
 
     def run(x: Tensor) -> Tensor:
         cache = KeyValueCache(T)
@@ -136,33 +147,37 @@ def test_a_cache_shows_no_more(name: str, causal: bool, rotary: bool, T: int) ->
         ]
         return ops.concatenate(parts, axis=1)
 
-    assert_array_equal(influence(run, numbers(T, C)), np.tri(T, dtype=bool))
+    assert_array_equal(influence(run, numbers(T, C), device), np.tri(T, dtype=bool))
 
 
 @pytest.mark.parametrize(
     ("name", "causal", "rotary"), [way for way in with_positions("causal") if way.values[1]]
 )
-def test_what_was_computed_stays_when_a_text_grows(name: str, causal: bool, rotary: bool) -> None:
+def test_what_was_computed_stays_when_a_text_grows(
+    name: str, causal: bool, rotary: bool, device: str
+) -> None:
     """Also what was dropped: a batch that is cut to a shorter text learns what it would uncut."""
-    block, x = build(name, rotary=rotary, dropout=0.3), numbers(2, LONGEST, C)
+    block, x = build(name, device, rotary=rotary, dropout=0.3), numbers(2, LONGEST, C)
     for noise in (lambda: None, lambda: Noise(1)):
-        whole = block(Tensor(x), causal=causal, noise=noise()).numpy()
+        whole = block(put(x, device), causal=causal, noise=noise()).numpy()
         for T in range(1, LONGEST):
-            start = block(Tensor(x[:, :T]), causal=causal, noise=noise()).numpy()
+            start = block(put(x[:, :T], device), causal=causal, noise=noise()).numpy()
             assert_allclose(start, whole[:, :T], **CLOSE)
 
 
 @with_a_cache
 @given(sizes=st.lists(st.integers(1, 3), min_size=1, max_size=4))
-def test_a_cache_changes_nothing(name: str, causal: bool, rotary: bool, sizes: list[int]) -> None:
+def test_a_cache_changes_nothing(
+    name: str, causal: bool, rotary: bool, sizes: list[int], device: str
+) -> None:
     """However a text is cut into pieces."""
-    block, n = build(name, rotary=rotary), sum(sizes)
+    block, n = build(name, device, rotary=rotary), sum(sizes)
     x = numbers(2, n, C)
-    whole = block(Tensor(x), causal=causal).numpy()
+    whole = block(put(x, device), causal=causal).numpy()
     cache = KeyValueCache(capacity=n)
     for start, stop in pieces(sizes):
         with no_grad():
-            y = block(Tensor(x[:, start:stop]), causal=causal, cache=cache)
+            y = block(put(x[:, start:stop], device), causal=causal, cache=cache)
         assert_allclose(y.numpy(), whole[:, start:stop], **CLOSE)
 
 
@@ -172,9 +187,9 @@ def _shifted(rotary: Any, shift: int) -> Callable[..., Tensor]:
 
 
 @pytest.mark.parametrize(("name", "causal"), ways("rotary"))
-def test_rotary_scores_depend_on_distances_only(name: str, causal: bool) -> None:
-    block, x = build(name, rotary=True), Tensor(numbers(2, 14, C))
-    here, plain = block(x, causal=causal).numpy(), build(name)(x, causal=causal).numpy()
+def test_rotary_scores_depend_on_distances_only(name: str, causal: bool, device: str) -> None:
+    block, x = build(name, device, rotary=True), put(numbers(2, 14, C), device)
+    here, plain = block(x, causal=causal).numpy(), build(name, device)(x, causal=causal).numpy()
     turn = block.rotary
     for shift in (1, 4, 37):
         block.rotary = _shifted(turn, shift)
@@ -215,11 +230,14 @@ def values_of(block: Any, x: Tensor, padded: np.ndarray | None) -> np.ndarray:
 
 @pytest.mark.parametrize("T", LENGTHS)
 @every_way
-def test_weights_are_what_the_answer_is_made_with(name: str, causal: bool, T: int) -> None:
-    block, x = build(name), Tensor(numbers(3, T, C))
+def test_weights_are_what_the_answer_is_made_with(
+    name: str, causal: bool, T: int, device: str
+) -> None:
+    block, x = build(name, device), put(numbers(3, T, C), device)
     padded = padding([T, T // 2, 0], T) if can(name, "padding") else None
     for allowed in (None, padded):
-        weights = block.weights(x, allowed=allowed, causal=causal).numpy()
+        call = {"allowed": put(allowed, device), "causal": causal}
+        weights = block.weights(x, **call).numpy()
         assert weights.shape[:3] == (3, H, T)
         assert (weights >= 0).all()
         some = np.ones((3, 1, T))
@@ -228,7 +246,7 @@ def test_weights_are_what_the_answer_is_made_with(name: str, causal: bool, T: in
         assert_allclose(weights.sum(axis=-1), np.broadcast_to(some, (3, H, T)), **CLOSE)
         answer = (weights @ values_of(block, x, allowed)).swapaxes(1, 2).reshape(3, T, C)
         y = answer @ block.out.weight.numpy() + block.out.bias.numpy()
-        assert_allclose(block(x, allowed=allowed, causal=causal).numpy(), y, **CLOSE)
+        assert_allclose(block(x, **call).numpy(), y, **CLOSE)
         if can(name, "near"):  # its weights are on positions
             seen = sees(block, T, causal) & (True if allowed is None else allowed)
             assert_array_equal(weights > 0, np.broadcast_to(seen, weights.shape))
@@ -236,51 +254,52 @@ def test_weights_are_what_the_answer_is_made_with(name: str, causal: bool, T: in
 
 @every_way_with_padding
 def test_a_text_without_a_key_answers_with_the_bias_and_moves_nothing(
-    name: str, causal: bool
+    name: str, causal: bool, device: str
 ) -> None:
     """Heads that see nothing give zeros, and gradients of exactly zero."""
-    block, T = build(name), 6
-    x, g = Tensor(numbers(2, T, C), requires_grad=True), numbers(2, T, C, seed=1)
-    y = block(x, allowed=padding([T, 0], T), causal=causal)
+    block, T = build(name, device), 6
+    x, g = Tensor(numbers(2, T, C), requires_grad=True, device=device), numbers(2, T, C, seed=1)
+    y = block(x, allowed=put(padding([T, 0], T), device), causal=causal)
     assert_array_equal(y.numpy()[1], np.broadcast_to(block.out.bias.numpy(), (T, C)))
     y.backward(g)
-    assert not x.grad[1].any()
-    both = {path: parameter.grad for path, parameter in block.named_parameters()}
+    assert not asnumpy(x.grad)[1].any()
+    both = {path: asnumpy(parameter.grad) for path, parameter in block.named_parameters()}
     block.zero_grad()
     block(x[:1], causal=causal).backward(g[:1])  # the ordinary text alone
     for path, parameter in block.named_parameters():
         rest = g[1].sum(axis=0) if path == "out.bias" else 0
-        assert_allclose(both[path], parameter.grad + rest, **CLOSE)
+        assert_allclose(both[path], asnumpy(parameter.grad) + rest, **CLOSE)
 
 
 @every_way_with_padding
-def test_what_fills_a_text_up_changes_nothing(name: str, causal: bool) -> None:
+def test_what_fills_a_text_up_changes_nothing(name: str, causal: bool, device: str) -> None:
     """Whatever stands at hidden places behind it; only BigBird draws other blocks for more."""
     options = {"random_blocks": 0} if name == "bigbird" else {}
-    block, x = build(name, **options), numbers(1, 11, C)
-    alone = block(Tensor(x[:, :6]), causal=causal).numpy()
-    filled = block(Tensor(x), allowed=padding([6], 11), causal=causal).numpy()
+    block, x = build(name, device, **options), numbers(1, 11, C)
+    alone = block(put(x[:, :6], device), causal=causal).numpy()
+    filled = block(put(x, device), allowed=put(padding([6], 11), device), causal=causal).numpy()
     assert_allclose(filled[:, :6], alone, **CLOSE)
 
 
 @pytest.mark.parametrize("name", names("bidirectional"))
-def test_everything_may_be_hidden_with_one_word(name: str) -> None:
+def test_everything_may_be_hidden_with_one_word(name: str, device: str) -> None:
     """A mask of any shape that is the same for every query."""
-    block, x = build(name), Tensor(numbers(2, 6, C))
+    block, x = build(name, device), put(numbers(2, 6, C), device)
     y, silent = block(x).numpy(), np.broadcast_to(block.out.bias.numpy(), (2, 6, C))
     for shape in [(), (6,), (1, 1), (1, 6), (1, 1, 6), (2, 1, 1, 6), (1, H, 1, 6)]:
-        assert_array_equal(block(x, allowed=np.zeros(shape, bool)).numpy(), silent)
-        assert_allclose(block(x, allowed=np.ones(shape, bool)).numpy(), y, **CLOSE)
+        nothing, everything = (put(np.full(shape, bit), device) for bit in (False, True))
+        assert_array_equal(block(x, allowed=nothing).numpy(), silent)
+        assert_allclose(block(x, allowed=everything).numpy(), y, **CLOSE)
 
 
-def test_heads_may_have_masks_of_their_own() -> None:
+def test_heads_may_have_masks_of_their_own(device: str) -> None:
     """Hidden from one head only: what the other reads is as before."""
     allowed = np.ones((1, H, 1, 6), bool)
     allowed[0, 0, 0, 2:] = False
     for name in names("bidirectional"):
-        block, x = build(name), Tensor(numbers(1, 6, C))
+        block, x = build(name, device), put(numbers(1, 6, C), device)
         block.out.weight.data = np.eye(C)
-        whole, some = block(x).numpy(), block(x, allowed=allowed).numpy()
+        whole, some = block(x).numpy(), block(x, allowed=put(allowed, device)).numpy()
         assert_allclose(some[..., C // H :], whole[..., C // H :], **CLOSE)
         assert np.abs(some - whole)[..., : C // H].min() > 0
 
@@ -332,26 +351,28 @@ def test_a_cache_on_every_device(name: str, device: str) -> None:
 
 @pytest.mark.parametrize("T", [3, 11])
 @every_way
-def test_sequences_of_a_batch_do_not_meet(name: str, causal: bool, T: int) -> None:
-    block, x = build(name), numbers(3, T, C)
-    together = block(Tensor(x), causal=causal).numpy()
+def test_sequences_of_a_batch_do_not_meet(name: str, causal: bool, T: int, device: str) -> None:
+    block, x = build(name, device), numbers(3, T, C)
+    together = block(put(x, device), causal=causal).numpy()
     for i in range(3):
-        alone = block(Tensor(x[i : i + 1]), causal=causal).numpy()
+        alone = block(put(x[i : i + 1], device), causal=causal).numpy()
         assert_allclose(alone, together[i : i + 1], **CLOSE)
 
 
 @pytest.mark.parametrize("T", [3, 11])
 @every_way
-def test_a_split_batch_drops_what_the_whole_would(name: str, causal: bool, T: int) -> None:
-    block, x = build(name, dropout=0.4), numbers(4, T, C)
-    whole = block(Tensor(x), causal=causal, noise=Noise(1)).numpy()
+def test_a_split_batch_drops_what_the_whole_would(
+    name: str, causal: bool, T: int, device: str
+) -> None:
+    block, x = build(name, device, dropout=0.4), numbers(4, T, C)
+    whole = block(put(x, device), causal=causal, noise=Noise(1)).numpy()
     parts = [
-        block(Tensor(x[a:b]), causal=causal, noise=Noise(1, first_row=a)).numpy()
+        block(put(x[a:b], device), causal=causal, noise=Noise(1, first_row=a)).numpy()
         for a, b in pieces([1, 3])
     ]
     assert_allclose(np.concatenate(parts), whole, **CLOSE)
     assert (whole == 0).any()  # of the answers
-    kept = block(Tensor(x), causal=causal).numpy() / 0.6
+    kept = block(put(x, device), causal=causal).numpy() / 0.6
     assert np.abs(whole - kept)[whole != 0].min() > 0  # and of the weights before
 
 
@@ -372,14 +393,18 @@ ASK: dict[str, Callable[[str, Any, Tensor, bool], Tensor]] = {
     "causal": lambda name, block, x, causal: block(x, causal=True),
     "bidirectional": lambda name, block, x, causal: block(x),
     "context": lambda name, block, x, causal: block(
-        x, context=Tensor(numbers(2, 9, C)), causal=causal
+        x, context=put(numbers(2, 9, C), x.device), causal=causal
     ),
-    "padding": lambda name, block, x, causal: block(x, allowed=padding([3, 4], 6), causal=causal),
-    "mask": lambda name, block, x, causal: block(x, allowed=np.eye(6, dtype=bool), causal=causal),
+    "padding": lambda name, block, x, causal: block(
+        x, allowed=put(padding([3, 4], 6), x.device), causal=causal
+    ),
+    "mask": lambda name, block, x, causal: block(
+        x, allowed=put(np.eye(6, dtype=bool), x.device), causal=causal
+    ),
     "cache": lambda name, block, x, causal: after_three(block, x, causal),
-    "rotary": lambda name, block, x, causal: build(name, rotary=True)(x, causal=causal),
+    "rotary": lambda name, block, x, causal: build(name, x.device, rotary=True)(x, causal=causal),
     "any length": lambda name, block, x, causal: block(
-        Tensor(numbers(2, LONGER, C)), causal=causal
+        put(numbers(2, LONGER, C), x.device), causal=causal
     ),
 }
 """A call that needs the ability; penalties ask for something else than a call."""
@@ -389,13 +414,16 @@ def penalised(block: Any, x: Tensor, causal: bool, penalty: str) -> Tensor:
     """What a model with such a layer adds to its loss."""
     asked = Penalty(**{penalty: 1.0})
     asked.check("this one", block.cannot)
-    return asked([block.weights(x, causal=causal)], np.ones((2, 6), bool), 12)
+    counts = put(np.ones((2, 6), bool), x.device)
+    return asked([block.weights(x, causal=causal)], counts, 12)
 
 
 @pytest.mark.parametrize("ability", ABILITIES)
 @every_way
-def test_a_block_does_what_is_asked_or_says_why_not(name: str, causal: bool, ability: str) -> None:
-    block, x = build(name), Tensor(numbers(2, 6, C))
+def test_a_block_does_what_is_asked_or_says_why_not(
+    name: str, causal: bool, ability: str, device: str
+) -> None:
+    block, x = build(name, device), put(numbers(2, 6, C), device)
     assert ABILITIES.keys() == ASK.keys() | {"focus", "near"}
 
     def ask() -> Tensor:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from blocks import CLOSE, C, build, influence, numbers, with_or_without_rotary
+from blocks import CLOSE, C, build, influence, numbers, put, with_or_without_rotary
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tinyattn import Tensor
@@ -10,32 +10,32 @@ from tinyattn.attention import MultiHead
 
 
 @with_or_without_rotary
-def test_in_its_first_segment_it_is_dense_causal_attention(rotary: bool) -> None:
+def test_in_its_first_segment_it_is_dense_causal_attention(rotary: bool, device: str) -> None:
     """Nobody has read anything yet."""
-    block, x = build("latent", segment=7, rotary=rotary), Tensor(numbers(2, 7, C))
-    dense = build("multihead", rotary=rotary)
+    block, x = build("latent", device, segment=7, rotary=rotary), put(numbers(2, 7, C), device)
+    dense = build("multihead", device, rotary=rotary)
     for name in ("query", "key", "value", "out"):
         setattr(dense, name, getattr(block, name))
     assert_allclose(block(x, causal=True).numpy(), dense(x, causal=True).numpy(), **CLOSE)
-    later = build("latent", segment=4, rotary=rotary)(x, causal=True).numpy()
+    later = build("latent", device, segment=4, rotary=rotary)(x, causal=True).numpy()
     assert np.abs(later - block(x, causal=True).numpy())[:, 4:].min() > 0
 
 
-def test_a_past_segment_is_seen_through_its_latent_only() -> None:
+def test_a_past_segment_is_seen_through_its_latent_only(device: str) -> None:
     """All but its last position may change places: the latent reads them as a set."""
-    block, x = build("latent", segment=4), numbers(1, 11, C)
-    y = block(Tensor(x), causal=True).numpy()
+    block, x = build("latent", device, segment=4), numbers(1, 11, C)
+    y = block(put(x, device), causal=True).numpy()
     inside = np.array([2, 0, 1, 3, 6, 4, 5, 7, 8, 9, 10])
-    moved = block(Tensor(x[:, inside]), causal=True).numpy()
+    moved = block(put(x[:, inside], device), causal=True).numpy()
     assert_allclose(moved[:, 8:], y[:, 8:], **CLOSE)
     across = np.array([6, 0, 1, 3, 2, 4, 5, 7, 8, 9, 10])  # the first latent reads another set
-    moved = block(Tensor(x[:, across]), causal=True).numpy()
+    moved = block(put(x[:, across], device), causal=True).numpy()
     assert np.abs(moved - y)[:, 8:].min() > 0
 
 
-def test_without_what_latents_read_a_segment_is_alone() -> None:
+def test_without_what_latents_read_a_segment_is_alone(device: str) -> None:
     """If the values that latents hand on are zero, only the text of one's own segment is read."""
-    block = build("latent", segment=4)
+    block = build("latent", device, segment=4)
     for parameter in block.latent_value.parameters():
         parameter.data = np.zeros(parameter.shape)
     for parameter in block.latent_key.parameters():
@@ -45,18 +45,18 @@ def test_without_what_latents_read_a_segment_is_alone() -> None:
         return block(x, causal=True)
 
     expected = np.kron(np.eye(3), np.ones((4, 4)))[:11, :11]
-    assert_array_equal(influence(run, numbers(11, C)), np.tril(expected))
+    assert_array_equal(influence(run, numbers(11, C), device), np.tril(expected))
 
 
-def test_queries_of_zero_take_means_of_means() -> None:
+def test_queries_of_zero_take_means_of_means(device: str) -> None:
     """A latent is the mean of all before it, and later a value among others."""
-    block, x = build("latent", segment=2), Tensor(numbers(1, 5, C))
+    block, x = build("latent", device, segment=2), put(numbers(1, 5, C), device)
     for parameter in block.query.parameters():
         parameter.data = np.zeros(parameter.shape)
     v = block.value(x).numpy()[0]
-    z = Tensor(np.stack([v[:2].mean(axis=0), v[:4].mean(axis=0)])[None])
+    z = put(np.stack([v[:2].mean(axis=0), v[:4].mean(axis=0)])[None], device)
     seen = np.concatenate([block.latent_value(z).numpy()[0], v[4:]])
-    expected = block.out(Tensor(seen.mean(axis=0)[None, None])).numpy()[0, 0]
+    expected = block.out(put(seen.mean(axis=0)[None, None], device)).numpy()[0, 0]
     assert_allclose(block(x, causal=True).numpy()[0, 4], expected, **CLOSE)
 
 

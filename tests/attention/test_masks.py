@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from blocks import CLOSE, numbers
+from blocks import CLOSE, numbers, put
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tinyattn import Tensor, ops
@@ -48,18 +48,18 @@ def test_what_both_masks_allow(device: str) -> None:
     assert_array_equal(together, [[[[1, 1, 1, 0], [1, 1, 1, 0]]]])
 
 
-def test_attend_is_two_equations() -> None:
+def test_attend_is_two_equations(device: str) -> None:
     q, k, v = numbers(3), numbers(4, 3), numbers(4, 2)
-    answer, weights = attend(q, k, v, scale=0.7)
+    answer, weights = attend(*(put(a, device) for a in (q, k, v)), scale=0.7)
     e = np.exp(0.7 * k @ q)
     assert_allclose(weights.numpy(), e / e.sum(), **CLOSE)
     assert_allclose(answer.numpy(), e / e.sum() @ v, **CLOSE)
-    many = ops.attention(q[None], k, v, scale=0.7)
+    many = ops.attention(*(put(a, device) for a in (q[None], k, v)), scale=0.7)
     assert_allclose(answer.numpy(), many.numpy()[0], **CLOSE)
 
 
-def test_heads_are_slices_of_the_width() -> None:
-    x = Tensor(numbers(2, 5, 8))
+def test_heads_are_slices_of_the_width(device: str) -> None:
+    x = put(numbers(2, 5, 8), device)
     heads = split_heads(x, 2)
     assert heads.shape == (2, 2, 5, 4)
     assert_array_equal(heads[:, 1].numpy(), x.numpy()[:, :, 4:])

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from blocks import CLOSE, C, build, names, numbers
+from blocks import CLOSE, C, build, names, numbers, put
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -43,20 +43,24 @@ def test_both_are_their_formulas(device: str) -> None:
 
 
 @given(S=st.integers(1, 9), seed=st.integers(0, 99), sharp=st.floats(0, 50))
-def test_entropy_lies_between_one_key_and_all_alike(S: int, seed: int, sharp: float) -> None:
-    values = focus(Tensor(weights(2, 1, 3, S, seed=seed, sharp=sharp))).numpy()
+def test_entropy_lies_between_one_key_and_all_alike(
+    S: int, seed: int, sharp: float, device: str
+) -> None:
+    values = focus(put(weights(2, 1, 3, S, seed=seed, sharp=sharp), device)).numpy()
     assert (values >= -1e-12).all() and (values <= math.log(S) + 1e-12).all()
-    even = focus(Tensor(np.full((1, 1, 1, S), 1 / S))).numpy()
+    even = focus(put(np.full((1, 1, 1, S), 1 / S), device)).numpy()
     assert_allclose(even, math.log(S), **CLOSE)
-    assert_array_equal(focus(Tensor(np.eye(S)[None, None])).numpy(), 0)
+    assert_array_equal(focus(put(np.eye(S)[None, None], device)).numpy(), 0)
 
 
 @given(T=st.integers(1, 9), seed=st.integers(0, 99), cap=st.floats(0.1, 100))
-def test_distance_lies_between_itself_and_the_cap(T: int, seed: int, cap: float) -> None:
-    values = near(Tensor(weights(2, 1, T, T, seed=seed)), cap).numpy()
+def test_distance_lies_between_itself_and_the_cap(
+    T: int, seed: int, cap: float, device: str
+) -> None:
+    values = near(put(weights(2, 1, T, T, seed=seed), device), cap).numpy()
     farthest = np.maximum(np.arange(T), np.arange(T)[::-1]) ** 2
     assert (values >= 0).all() and (values <= np.minimum(cap, farthest) + 1e-12).all()
-    assert_array_equal(near(Tensor(np.eye(T)[None, None]), cap).numpy(), 0)
+    assert_array_equal(near(put(np.eye(T)[None, None], device), cap).numpy(), 0)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -77,20 +81,23 @@ def test_weights_of_zero_are_no_trouble(dtype: str, device: str) -> None:
     assert_allclose(asnumpy(scores.grad), 0, atol=1e-30)
 
 
-def test_gradients_are_those_of_small_changes() -> None:
-    a = weights(B, H, T, T, sharp=0.5)
+def test_gradients_are_those_of_small_changes(device: str) -> None:
+    a, scores = put(weights(B, H, T, T, sharp=0.5), device), put(numbers(B, H, T, T), device)
+    past = put(np.tri(T, dtype=bool), device)
     assert gradcheck(focus, a)
     assert gradcheck(lambda a: near(a, 5.0), a)
-    assert gradcheck(lambda s: focus(ops.softmax(s, np.tri(T, dtype=bool))), numbers(B, H, T, T))
-    counts = padding([5, 2, 0], T)[:, 0, 0]
+    assert gradcheck(lambda s: focus(ops.softmax(s, past)), scores)
+    counts = put(padding([5, 2, 0], T), device)[:, 0, 0]
     penalty = Penalty(focus=0.3, near=0.2, cap=5.0)
     assert gradcheck(lambda a, b: penalty([a, b], counts, 7), a, a[::-1])
 
 
-def test_beyond_the_cap_there_is_nothing_to_gain() -> None:
-    leaf = Tensor(np.eye(T)[::-1][None, None].copy(), requires_grad=True)  # t looks at T - 1 - t
+def test_beyond_the_cap_there_is_nothing_to_gain(device: str) -> None:
+    looks = np.eye(T)[::-1][None, None]  # t looks at T - 1 - t
+    leaf = Tensor(looks, requires_grad=True, device=device)
     near(leaf, 5.0).sum().backward()
-    assert_array_equal(leaf.grad[0, 0].any(axis=1), [False, True, True, True, False])
+    moved = asnumpy(leaf.grad)[0, 0].any(axis=1)
+    assert_array_equal(moved, [False, True, True, True, False])
 
 
 def by_hand(layers: list[Any], counts: np.ndarray, penalty: Penalty) -> float:
@@ -118,13 +125,14 @@ def test_a_penalty_is_a_mean_over_layers_heads_and_queries_that_count(
     assert got.item() == pytest.approx(by_hand(layers, counts, penalty), rel=1e-12)
 
 
-def test_shards_of_a_batch_add_up_to_the_whole() -> None:
+def test_shards_of_a_batch_add_up_to_the_whole(device: str) -> None:
     """Each is divided by the queries of the whole batch."""
     layers = [weights(4, H, T, T, seed=seed) for seed in range(2)]
-    counts, penalty = padding([5, 2, 0, 4], T)[:, 0, 0], Penalty(focus=0.3, near=0.2, cap=5.0)
-    whole = penalty([Tensor(a) for a in layers], counts, 11).item()
+    counts = put(padding([5, 2, 0, 4], T), device)[:, 0, 0]
+    penalty = Penalty(focus=0.3, near=0.2, cap=5.0)
+    whole = penalty([put(a, device) for a in layers], counts, 11).item()
     parts = [
-        penalty([Tensor(a[i:j]) for a in layers], counts[i:j], 11).item()
+        penalty([put(a[i:j], device) for a in layers], counts[i:j], 11).item()
         for i, j in [(0, 1), (1, 2), (2, 4)]
     ]
     assert sum(parts) == pytest.approx(whole, rel=1e-12)
@@ -139,26 +147,25 @@ def test_float32_stays_float32(device: str) -> None:
     assert loss.dtype == layer.grad.dtype == np.float32
 
 
-def test_what_heads_do_is_measured_in_the_same_units() -> None:
+def test_what_heads_do_is_measured_in_the_same_units(device: str) -> None:
     layers, counts = [weights(B, H, T, T, seed=i) for i in range(2)], np.ones((B, T), bool)
     counts[1, 2:] = False
-    found = head_statistics([Tensor(a) for a in layers], counts, 5.0, {})
+    tensors, there = [put(a, device) for a in layers], put(counts, device)
+    found = head_statistics(tensors, there, 5.0, {})
     assert found.keys() == {"entropy", "distance"}
     focused, nearby = Penalty(focus=1.0), Penalty(near=1.0, cap=5.0)
     assert found["entropy"] == pytest.approx(by_hand(layers, counts, focused), rel=1e-12)
     assert found["distance"] == pytest.approx(by_hand(layers, counts, nearby), rel=1e-12)
-    tensors = [Tensor(a) for a in layers]
-    assert head_statistics(tensors, counts, 5.0, {"near": ".."}).keys() == {"entropy"}
-    assert head_statistics(tensors, np.zeros((B, T), bool), 5.0, {}) == {
-        "entropy": 0.0,
-        "distance": 0.0,
-    }
+    assert head_statistics(tensors, there, 5.0, {"near": ".."}).keys() == {"entropy"}
+    nobody = put(np.zeros((B, T), bool), device)
+    assert head_statistics(tensors, nobody, 5.0, {}) == {"entropy": 0.0, "distance": 0.0}
 
 
 @pytest.mark.parametrize("name", names("causal", "near"))
-def test_following_the_penalty_makes_heads_look_closer(name: str) -> None:
+def test_following_the_penalty_makes_heads_look_closer(name: str, device: str) -> None:
     """A few steps downhill, with nothing else to learn: both numbers fall."""
-    block, x, counts = build(name), Tensor(numbers(2, T, C)), np.ones((2, T), bool)
+    block, x = build(name, device), put(numbers(2, T, C), device)
+    counts = put(np.ones((2, T), bool), device)
     penalty = Penalty(focus=1.0, near=1.0)
     before = head_statistics([block.weights(x, causal=True)], counts, 64.0, {})
     for _ in range(20):

@@ -2,20 +2,22 @@
 
 import numpy as np
 import pytest
-from blocks import CLOSE, numbers
+from blocks import CLOSE, numbers, put
 from cases import attention
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from tinyattn import Tensor, gradcheck
+from tinyattn import gradcheck
 from tinyattn.attention import in_segments, joined, look_back, look_back_weights
 
 
 @given(T=st.integers(1, 13), K=st.integers(1, 6))
-def test_segments_hold_every_position_once_and_zeros_behind_them(T: int, K: int) -> None:
+def test_segments_hold_every_position_once_and_zeros_behind_them(
+    T: int, K: int, device: str
+) -> None:
     x = numbers(2, 1, T, 3)
-    cut = in_segments(Tensor(x), K)
+    cut = in_segments(put(x, device), K)
     M = -(-T // K)
     assert cut.shape == (2, 1, M, K, 3)
     for t in range(M * K):
@@ -24,19 +26,21 @@ def test_segments_hold_every_position_once_and_zeros_behind_them(T: int, K: int)
     assert_array_equal(joined(cut, T).numpy(), x)
 
 
-def test_gradients_of_segments_are_those_of_the_positions() -> None:
-    x = numbers(1, 2, 5, 3)
+def test_gradients_of_segments_are_those_of_the_positions(device: str) -> None:
+    x = put(numbers(1, 2, 5, 3), device)
     assert gradcheck(lambda x: in_segments(x, 2), x)
     assert gradcheck(lambda x: joined(in_segments(x, 2) * 2.0, 5), x)
 
 
 @given(T=st.integers(1, 11), K=st.integers(1, 5), R=st.integers(1, 3))
-def test_a_query_sees_finished_segments_and_its_own_up_to_itself(T: int, K: int, R: int) -> None:
+def test_a_query_sees_finished_segments_and_its_own_up_to_itself(
+    T: int, K: int, R: int, device: str
+) -> None:
     """Query by query, for any number of summaries a segment; then its weights, pair by pair."""
     q, k, v = (numbers(2, 1, T, 3, seed=i) for i in range(3))
     N = R * (T // K)
     summary_k, summary_v = numbers(2, 1, N, 3, seed=3), numbers(2, 1, N, 3, seed=4)
-    tensors = [Tensor(a) for a in (q, k, v, summary_k, summary_v)]
+    tensors = [put(a, device) for a in (q, k, v, summary_k, summary_v)]
     y = look_back(*tensors, K=K, scale=0.7).numpy()
     q_, k_, _, summary_k_, _ = tensors
     weights = look_back_weights(q_, k_, summary_k_, K=K, scale=0.7).numpy()
@@ -54,6 +58,7 @@ def test_a_query_sees_finished_segments_and_its_own_up_to_itself(T: int, K: int,
 
 
 @pytest.mark.parametrize(("T", "K"), [(3, 4), (4, 4), (7, 3)])
-def test_gradients_of_looking_back(T: int, K: int) -> None:
-    arrays = [numbers(1, 2, n, 2, seed=i) for i, n in enumerate([T, T, T, T // K, T // K])]
-    assert gradcheck(lambda *a: look_back(*a, K=K, scale=0.7), *arrays)
+def test_gradients_of_looking_back(T: int, K: int, device: str) -> None:
+    sizes = enumerate([T, T, T, T // K, T // K])
+    tensors = [put(numbers(1, 2, n, 2, seed=i), device) for i, n in sizes]
+    assert gradcheck(lambda *a: look_back(*a, K=K, scale=0.7), *tensors)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from blocks import CLOSE, LONGEST, C, H, build, influence, new, numbers
+from blocks import CLOSE, LONGEST, C, H, build, influence, new, numbers, put
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tinyattn import Tensor
@@ -17,58 +17,59 @@ T = 6
     [("synthesizer", np.eye(T)), ("random-synthesizer", np.zeros((T, T)))],
 )
 def test_the_weights_of_a_row_depend_on_its_own_position_at_most(
-    name: str, expected: np.ndarray, past: bool
+    name: str, expected: np.ndarray, past: bool, device: str
 ) -> None:
     """Row t of the dense one on x_t, of the random one on nothing at all."""
-    block = build(name)
+    block = build(name, device)
 
     def weights(x: Tensor) -> Tensor:
         return block.weights(x, causal=past).transpose(0, 2, 1, 3).reshape(1, T, H * T)
 
-    moved = influence(weights, numbers(T, C))
+    moved = influence(weights, numbers(T, C), device)
     if past:
         expected = expected.copy()
         expected[0, 0] = 0  # the first position can only look at itself
     assert_array_equal(moved, expected)
 
 
-def test_the_same_symbol_looks_at_the_same_positions_wherever_it_stands() -> None:
-    block, x = build("synthesizer"), numbers(1, T, C)
+def test_the_same_symbol_looks_at_the_same_positions_wherever_it_stands(device: str) -> None:
+    block, x = build("synthesizer", device), numbers(1, T, C)
     x[:, 4] = x[:, 1]
-    weights = block.weights(Tensor(x)).numpy()
+    weights = block.weights(put(x, device)).numpy()
     assert_allclose(weights[:, :, 4], weights[:, :, 1], **CLOSE)
 
 
-def test_values_may_be_permuted_with_the_columns_of_scores() -> None:
+def test_values_may_be_permuted_with_the_columns_of_scores(device: str) -> None:
     """For all queries alike: a column of scores stands for a position, whatever stands there."""
     order = np.random.default_rng(0).permutation(T)
-    block, x = build("random-synthesizer", longest=T), numbers(1, T, C)
-    y = block(Tensor(x)).numpy()
-    block.table.data = block.table.data[:, :, order]
-    assert_allclose(block(Tensor(x[:, order])).numpy(), y, **CLOSE)
-    block.table.data = block.table.data[:, order]
-    assert_allclose(block(Tensor(x[:, order])).numpy(), y[:, order], **CLOSE)
+    block, x = build("random-synthesizer", device, longest=T), numbers(1, T, C)
+    y = block(put(x, device)).numpy()
+    block.table.data = block.table.numpy()[:, :, order]
+    assert_allclose(block(put(x[:, order], device)).numpy(), y, **CLOSE)
+    block.table.data = block.table.numpy()[:, order]
+    assert_allclose(block(put(x[:, order], device)).numpy(), y[:, order], **CLOSE)
 
 
 @pytest.mark.parametrize("name", ["synthesizer", "random-synthesizer"])
-def test_scores_of_zero_take_the_mean_of_the_values(name: str) -> None:
-    block, x = build(name), numbers(2, T, C)
+def test_scores_of_zero_take_the_mean_of_the_values(name: str, device: str) -> None:
+    block, x = build(name, device), numbers(2, T, C)
     for parameter in [block.table] if name.startswith("random") else block.scores.parameters():
         parameter.data = np.zeros(parameter.shape)
-    values = block.value(Tensor(x)).numpy()
+    values = block.value(put(x, device)).numpy()
     means = np.broadcast_to(values.mean(axis=1, keepdims=True), values.shape)
-    assert_allclose(block(Tensor(x)).numpy(), block.out(Tensor(means)).numpy(), **CLOSE)
+    assert_allclose(block(put(x, device)).numpy(), block.out(put(means, device)).numpy(), **CLOSE)
 
 
 @pytest.mark.parametrize("name", ["synthesizer", "random-synthesizer"])
-def test_any_pairs_can_be_left_out(name: str) -> None:
-    block, x = build(name), Tensor(numbers(2, T, C))
+def test_any_pairs_can_be_left_out(name: str, device: str) -> None:
+    block, x = build(name, device), put(numbers(2, T, C), device)
     allowed = numbers(T, T) < 0.5
-    whole, some = block.weights(x).numpy(), block.weights(x, allowed=allowed).numpy()
+    there, past = put(allowed, device), put(causal(T, T), device)
+    whole, some = block.weights(x).numpy(), block.weights(x, allowed=there).numpy()
     kept = whole * allowed
     total = kept.sum(axis=-1, keepdims=True)
     assert_allclose(some, kept / np.where(total, total, 1), **CLOSE)
-    assert_array_equal(block(x, causal=True).numpy(), block(x, allowed=causal(T, T)).numpy())
+    assert_array_equal(block(x, causal=True).numpy(), block(x, allowed=past).numpy())
 
 
 def test_parameters_are_those_of_a5() -> None:

@@ -41,12 +41,13 @@ def test_uses_are_found(name: str) -> None:
 
 @pytest.mark.parametrize("name", MECHANISMS)
 @pytest.mark.parametrize("is_causal", [True, False])
-def test_influence(name: str, is_causal: bool) -> None:
+def test_influence(name: str, is_causal: bool, device: str) -> None:
     if is_causal not in USES[name]:
         with pytest.raises(ValueError, match="cannot"):
             influence(new_block(name, 8, 2, T), T, is_causal)
         return
     block = new_block(OPTIONS.get(name, name), 8, 2, T)
+    block.to(device)
     expected = np.tri(T, dtype=bool) if is_causal else np.ones((T, T), bool)
     if name == "bigbird":
         expected &= bigbird_sees(block, is_causal)
@@ -96,19 +97,19 @@ def test_false_claims_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (blinkered.causal, blinkered.sees) == (True, "causal")
 
 
-def test_down_and_up_is_the_perceiver() -> None:
+def test_down_and_up_is_the_perceiver(device: str) -> None:
     """Its equation, with masks written out; and it has the parameters of two blocks and Z."""
     block = new_block("perceiver,latents=6", 8, 2, T)
     assert isinstance(block, DownAndUp)
-    block.astype("float64")
+    block.astype("float64").to(device)
     rng = np.random.default_rng(0)
     for parameter in block.parameters():
         parameter.data = rng.standard_normal(parameter.shape)
-    x = Tensor(rng.standard_normal((3, T, 8)))
+    x = Tensor(rng.standard_normal((3, T, 8)), device=device)
     down, up = block.down, block.up
     latents = block.perceiver.latents.broadcast_to((3, 6, 8))
-    z = latents + down(latents, context=x, allowed=causal(6, T, align="start"))
-    y = x + up(x, context=z, allowed=causal(T, 6, align="start"))
+    z = latents + down(latents, context=x, allowed=causal(6, T, align="start", xp=x.xp))
+    y = x + up(x, context=z, allowed=causal(T, 6, align="start", xp=x.xp))
     np.testing.assert_allclose(block(x, causal=True).numpy(), y.numpy(), rtol=1e-13)
     assert block.parameter_count() == 2 * (4 * 8 * 8 + 4 * 8) + 6 * 8
     with pytest.raises(ValueError, match="cannot look both ways: its masks go by index"):

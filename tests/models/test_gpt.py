@@ -138,8 +138,10 @@ def changes(model: GPT, ids: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("T", [1, 3, 6, 12])
 @every_kind
-def test_a_symbol_has_no_influence_on_what_was_before(name: str, positions: str, T: int) -> None:
-    matrix = changes(in_float64(tiny(name, positions)), ids_of(1, T))
+def test_a_symbol_has_no_influence_on_what_was_before(
+    name: str, positions: str, T: int, device: str
+) -> None:
+    matrix = changes(in_float64(tiny(name, positions, device=device)), ids_of(1, T))
     assert not np.triu(matrix, 1).any()
     assert matrix.diagonal().all()
     if name not in ("bigbird", "perceiver"):  # which need not hear of everything
@@ -147,8 +149,10 @@ def test_a_symbol_has_no_influence_on_what_was_before(name: str, positions: str,
 
 
 @every_kind
-def test_logits_do_not_depend_on_how_long_the_text_becomes(name: str, positions: str) -> None:
-    model, ids = in_float64(tiny(name, positions)), ids_of(2, CONTEXT)
+def test_logits_do_not_depend_on_how_long_the_text_becomes(
+    name: str, positions: str, device: str
+) -> None:
+    model, ids = in_float64(tiny(name, positions, device=device)), ids_of(2, CONTEXT)
     whole = model(ids).numpy()
     for T in range(1, CONTEXT):
         assert_allclose(model(ids[:, :T]).numpy(), whole[:, :T], rtol=1e-10, atol=1e-10)
@@ -158,8 +162,8 @@ def test_logits_do_not_depend_on_how_long_the_text_becomes(name: str, positions:
 
 
 @every_kind
-def test_logits_with_a_cache_are_those_without(name: str, positions: str) -> None:
-    model, ids = in_float64(tiny(name, positions)), ids_of(2, 6)
+def test_logits_with_a_cache_are_those_without(name: str, positions: str, device: str) -> None:
+    model, ids = in_float64(tiny(name, positions, device=device)), ids_of(2, 6)
     cache, cuts = model.new_cache(), [(0, 3), (3, 4), (4, 6)]
     if "cache" in model.config.cannot:
         with no_grad(), pytest.raises(ValueError, match=model.config.cannot["cache"]):
@@ -175,9 +179,11 @@ SHORTER = ("synthesizer,length=7", "learned")  # than the context, as A5's is
 
 @pytest.mark.parametrize(("name", "positions"), [*KINDS, SHORTER])
 @pytest.mark.parametrize("length", [1, 4, 12, 15])
-def test_writing_with_a_cache_is_writing_without(name: str, positions: str, length: int) -> None:
+def test_writing_with_a_cache_is_writing_without(
+    name: str, positions: str, length: int, device: str
+) -> None:
     """Also when the text outgrows the context, or began longer than it."""
-    model, ids = tiny(name, positions), ids_of(2, length)
+    model, ids = tiny(name, positions, device=device), ids_of(2, length)
     for how in ({"temperature": 0}, {"temperature": 1.0, "top_k": 5, "top_p": 0.9}):
         written = [
             np.stack(

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from blocks import OPTIONS, can
+from blocks import OPTIONS, can, put
 from cases import in_float64
 from numpy.testing import assert_allclose
 
@@ -27,9 +27,9 @@ SPECS = {
 }
 
 
-def new(**sizes: Any) -> Parser:
+def new(device: str = "cpu", **sizes: Any) -> Parser:
     """A parser in float64 whose parameters are so large that nothing is nearly 0."""
-    parser: Parser = in_float64(Parser(ParserConfig(**{**SIZES, **sizes})))
+    parser: Parser = in_float64(Parser(ParserConfig(**{**SIZES, **sizes}), device=device))
     rng = np.random.default_rng(1)
     for parameter in parser.parameters():
         parameter.data = 0.5 * rng.standard_normal(parameter.shape)
@@ -57,10 +57,10 @@ def test_the_blocks_that_can_be_a_parser_s() -> None:
 
 
 @every_attention
-def test_who_can_govern_whom(name: str) -> None:
+def test_who_can_govern_whom(name: str, device: str) -> None:
     """Everybody but oneself and what fills up; and the probabilities of a word sum to one."""
     inputs = batch()
-    scores = new(**with_attention(name))(inputs).numpy()
+    scores = new(device, **with_attention(name))(inputs).numpy()
     assert scores.shape == (3, 6, 3, 6)
     for row, length in zip(scores, LENGTHS, strict=True):
         finite = np.isfinite(row)
@@ -70,17 +70,17 @@ def test_who_can_govern_whom(name: str) -> None:
 
 
 @every_attention
-def test_what_fills_a_batch_up_changes_nothing(name: str) -> None:
-    parser, inputs = new(**with_attention(name)), batch()
+def test_what_fills_a_batch_up_changes_nothing(name: str, device: str) -> None:
+    parser, inputs = new(device, **with_attention(name)), batch()
     together = parser(inputs).numpy()
     for i, length in enumerate(LENGTHS):
         alone = parser(inputs[i : i + 1, :length]).numpy()[0]
         assert_allclose(together[i, :length, :, :length], alone, rtol=1e-9, atol=1e-9)
 
 
-def test_scores_are_those_of_the_equation() -> None:
+def test_scores_are_those_of_the_equation(device: str) -> None:
     """Without layers between: the norm of the embeddings, and two products."""
-    parser, inputs = new(layers=1, positions="learned"), batch([4])
+    parser, inputs = new(device, layers=1, positions="learned"), batch([4])
     parser.blocks = []
     table = parser.embedding.weight.numpy()
     x = table[inputs[0, :, 0]] + table[inputs[0, :, 1]] + parser.positions.weight.numpy()[:4]
@@ -106,9 +106,9 @@ def test_scores_are_those_of_the_equation() -> None:
 
 
 @every_attention
-def test_every_word_is_read_both_ways(name: str) -> None:
+def test_every_word_is_read_both_ways(name: str, device: str) -> None:
     """Another first word changes the scores of the last, and the other way round."""
-    parser, inputs = new(**with_attention(name)), batch([6])
+    parser, inputs = new(device, **with_attention(name)), batch([6])
     before = parser(inputs).numpy()[0]
     for changed, felt in ((1, 5), (5, 1)):
         other = inputs.copy()
@@ -119,23 +119,22 @@ def test_every_word_is_read_both_ways(name: str) -> None:
 
 
 @every_attention
-def test_gradients_reach_every_parameter(name: str) -> None:
-    parser, inputs = new(**with_attention(name)), batch()
+def test_gradients_reach_every_parameter(name: str, device: str) -> None:
+    parser, inputs = new(device, **with_attention(name)), batch()
     real = np.isfinite(parser(inputs).numpy())
-    weigh = np.random.default_rng(3).standard_normal(real.shape) * real
+    weigh = put(np.random.default_rng(3).standard_normal(real.shape) * real, device)
 
     def loss() -> Tensor:
-        total: Tensor = (ops.where(real, parser(inputs), 0.0) * weigh).sum()
+        total: Tensor = (ops.where(put(real, device), parser(inputs), 0.0) * weigh).sum()
         return total
 
     loss().backward()
-    assert all(p.grad is not None and np.isfinite(p.grad).all() for p in parser.parameters())
+    gradients = [asnumpy(p.grad) for p in parser.parameters()]
+    assert all(np.isfinite(gradient).all() for gradient in gradients)
     # Along a random direction in all parameters at once.
     rng, step = np.random.default_rng(4), 1e-6
     directions = [rng.standard_normal(p.shape) for p in parser.parameters()]
-    slope = sum(
-        float((p.grad * d).sum()) for p, d in zip(parser.parameters(), directions, strict=True)
-    )
+    slope = sum(float((g * d).sum()) for g, d in zip(gradients, directions, strict=True))
     starts = [p.numpy() for p in parser.parameters()]
     values = []
     for sign in (1, -1):
@@ -145,17 +144,17 @@ def test_gradients_reach_every_parameter(name: str) -> None:
     assert_allclose((values[0] - values[1]) / (2 * step), slope, rtol=1e-5)
 
 
-def test_watching_gives_the_weights_of_every_layer() -> None:
-    parser, inputs = new(layers=3), batch()
+def test_watching_gives_the_weights_of_every_layer(device: str) -> None:
+    parser, inputs = new(device, layers=3), batch()
     watch: list[Tensor] = []
     parser(inputs, watch=watch)
     assert [w.shape for w in watch] == [(3, 2, 6, 6)] * 3
     for row, length in zip(watch[0].numpy(), LENGTHS, strict=True):
         assert_allclose(row.sum(axis=-1), 1)
         assert (row[..., length:] == 0).all()
-    penalty = Penalty(focus=1.0, near=0.1)(watch, inputs[..., 0] > ROOT, 8.0)
+    penalty = Penalty(focus=1.0, near=0.1)(watch, put(inputs[..., 0] > ROOT, device), 8.0)
     penalty.backward()
-    assert np.abs(parser.blocks[0].attention.query.weight.grad).max() > 0
+    assert np.abs(asnumpy(parser.blocks[0].attention.query.weight.grad)).max() > 0
 
 
 def test_dropout_is_repeatable_and_only_in_training() -> None:

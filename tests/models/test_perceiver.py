@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from blocks import C, H, build, influence, numbers, reach, with_or_without_rotary
+from blocks import C, H, build, influence, numbers, put, reach, with_or_without_rotary
 from cases import attention, gelu, in_float64, layer_norm
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -14,8 +14,8 @@ from tinyattn.noise import Noise
 
 
 def perceiver(
-    latents: int, layers: int, rotary: bool = False, dropout: float = 0.0
-) -> tuple[Perceiver, list[Layer]]:
+    device: str, latents: int, layers: int, rotary: bool = False, dropout: float = 0.0
+) -> tuple[Any, list[Any]]:
     """Latents and layers in float64 with large parameters."""
     rng = np.random.default_rng(0)
     made = in_float64(Perceiver(C, rng=rng, latents=latents))
@@ -26,8 +26,8 @@ def perceiver(
         layer = in_float64(Layer(block, rng=rng, exact_gelu=True, dropout=dropout))
         for j, parameter in enumerate(layer.parameters()):
             parameter.data = 0.5 * numbers(*parameter.shape, seed=10 * i + j)
-        stack.append(layer)
-    return made, stack
+        stack.append(layer.to(device))
+    return made.to(device), stack
 
 
 def rows(text: str) -> np.ndarray:
@@ -39,12 +39,12 @@ def who_knows_of_whom(T: int, L: int) -> np.ndarray:
     return np.array([[s == t or (s <= t and s < L) for s in range(T)] for t in range(T)])
 
 
-def test_five_positions_and_two_latents() -> None:
+def test_five_positions_and_two_latents(device: str) -> None:
     """Inputs 2, 3 and 4 reach nobody but themselves."""
-    made, layers = perceiver(latents=2, layers=2)
+    made, layers = perceiver(device, latents=2, layers=2)
     expected = rows("10000/11000/11100/11010/11001")
-    assert_array_equal(influence(lambda x: made(x, layers), numbers(5, C)), expected)
-    assert_array_equal(reach(lambda x: made(x, layers), numbers(5, C)), expected)
+    assert_array_equal(influence(lambda x: made(x, layers), numbers(5, C), device), expected)
+    assert_array_equal(reach(lambda x: made(x, layers), numbers(5, C), device), expected)
 
 
 @pytest.mark.parametrize("T", [1, 3, 5, 9])
@@ -52,18 +52,18 @@ def test_five_positions_and_two_latents() -> None:
 @pytest.mark.parametrize("layers", [2, 4])
 @with_or_without_rotary
 def test_what_was_before_the_latents_end_is_known_and_no_more(
-    rotary: bool, layers: int, L: int, T: int
+    rotary: bool, layers: int, L: int, T: int, device: str
 ) -> None:
     """Layers between do not help: the latents are all that passes through."""
-    made, stack = perceiver(L, layers, rotary)
-    matrix = influence(lambda x: made(x, stack), numbers(T, C))
+    made, stack = perceiver(device, L, layers, rotary)
+    matrix = influence(lambda x: made(x, stack), numbers(T, C), device)
     assert_array_equal(matrix, who_knows_of_whom(T, L))
 
 
 @pytest.mark.parametrize("layers", [2, 4])
-def test_latent_j_reads_the_inputs_up_to_j(layers: int) -> None:
+def test_latent_j_reads_the_inputs_up_to_j(layers: int, device: str) -> None:
     """Row j of the latents, down and between: 1 where it changes with an input."""
-    made, stack = perceiver(latents=4, layers=layers)
+    made, stack = perceiver(device, latents=4, layers=layers)
     x = numbers(6, C)
 
     def latents(x: Tensor) -> Tensor:
@@ -72,7 +72,7 @@ def test_latent_j_reads_the_inputs_up_to_j(layers: int) -> None:
             z = layer(z, causal=True)
         return z
 
-    assert_array_equal(reach(latents, x), np.tri(4, 6, dtype=bool))
+    assert_array_equal(reach(latents, x, device), np.tri(4, 6, dtype=bool))
 
 
 def by_hand(made: Perceiver, layers: list[Layer], x: np.ndarray) -> np.ndarray:
@@ -110,14 +110,15 @@ def by_hand(made: Perceiver, layers: list[Layer], x: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize(("T", "L"), [(5, 2), (3, 6), (4, 4)])
 @pytest.mark.parametrize("layers", [2, 4])
-def test_a_perceiver_is_its_equations(layers: int, T: int, L: int) -> None:
-    made, stack = perceiver(L, layers)
+def test_a_perceiver_is_its_equations(layers: int, T: int, L: int, device: str) -> None:
+    made, stack = perceiver(device, L, layers)
     x = numbers(2, T, C)
-    assert_allclose(made(Tensor(x), stack).numpy(), by_hand(made, stack, x), rtol=1e-10, atol=1e-10)
+    y = made(put(x, device), stack).numpy()
+    assert_allclose(y, by_hand(made, stack, x), rtol=1e-10, atol=1e-10)
 
 
-def test_gradients_are_those_of_small_changes() -> None:
-    made, layers = perceiver(latents=2, layers=3)
+def test_gradients_are_those_of_small_changes(device: str) -> None:
+    made, layers = perceiver(device, latents=2, layers=3)
     places = [place for owner in (made, *layers) for place in owner._walk()]
 
     def run(x: Tensor, *parameters: Tensor) -> Tensor:
@@ -125,21 +126,22 @@ def test_gradients_are_those_of_small_changes() -> None:
             owner[key] = parameter
         return made(x, layers)
 
-    assert gradcheck(run, numbers(2, 4, C), *(p.numpy() for *_, p in places), directions=1)
+    x, parameters = put(numbers(2, 4, C), device), [p.numpy() for *_, p in places]
+    assert gradcheck(run, x, *parameters, directions=1)
 
 
-def test_what_was_computed_stays_when_a_text_grows() -> None:
-    made, layers = perceiver(latents=3, layers=3)
+def test_what_was_computed_stays_when_a_text_grows(device: str) -> None:
+    made, layers = perceiver(device, latents=3, layers=3)
     x = numbers(2, 7, C)
-    whole = made(Tensor(x), layers).numpy()
+    whole = made(put(x, device), layers).numpy()
     for T in range(1, 7):
-        assert_allclose(made(Tensor(x[:, :T]), layers).numpy(), whole[:, :T], rtol=1e-10)
+        assert_allclose(made(put(x[:, :T], device), layers).numpy(), whole[:, :T], rtol=1e-10)
 
 
-def test_weights_of_every_layer_can_be_watched() -> None:
-    made, layers = perceiver(latents=2, layers=4)
+def test_weights_of_every_layer_can_be_watched(device: str) -> None:
+    made, layers = perceiver(device, latents=2, layers=4)
     watch: list[Tensor] = []
-    made(Tensor(numbers(3, 5, C)), layers, watch=watch)
+    made(put(numbers(3, 5, C), device), layers, watch=watch)
     assert [w.shape for w in watch] == [(3, H, 2, 5), (3, H, 2, 2), (3, H, 2, 2), (3, H, 5, 2)]
     for weights in watch:
         T, S = weights.shape[-2:]
@@ -147,19 +149,20 @@ def test_weights_of_every_layer_can_be_watched() -> None:
         assert_array_equal(weights.numpy() > 0, np.broadcast_to(np.tri(T, S), weights.shape))
 
 
-def test_a_split_batch_drops_what_the_whole_would() -> None:
-    made, layers = perceiver(latents=2, layers=3, dropout=0.4)
+def test_a_split_batch_drops_what_the_whole_would(device: str) -> None:
+    made, layers = perceiver(device, latents=2, layers=3, dropout=0.4)
     x = numbers(4, 5, C)
-    whole = made(Tensor(x), layers, Noise(1)).numpy()
+    whole = made(put(x, device), layers, Noise(1)).numpy()
     parts = [
-        made(Tensor(x[a:b]), layers, Noise(1, first_row=a)).numpy() for a, b in [(0, 1), (1, 4)]
+        made(put(x[a:b], device), layers, Noise(1, first_row=a)).numpy()
+        for a, b in [(0, 1), (1, 4)]
     ]
     assert_allclose(np.concatenate(parts), whole, rtol=1e-10, atol=1e-12)
-    assert np.abs(whole - made(Tensor(x), layers).numpy()).max() > 0.1
+    assert np.abs(whole - made(put(x, device), layers).numpy()).max() > 0.1
 
 
 def test_what_does_not_fit_is_told() -> None:
-    made, layers = perceiver(latents=2, layers=2)
+    made, layers = perceiver("cpu", latents=2, layers=2)
     with pytest.raises(ValueError, match="needs a layer down and one up; got 1"):
         made(Tensor(numbers(1, 5, C)), layers[:1])
     with pytest.raises(ValueError, match="latents must be at least 1; got 0"):

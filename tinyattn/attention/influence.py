@@ -32,7 +32,10 @@ def influence(block: AttentionBlock, length: int, causal: bool, *, seed: int = 0
     x_TTC = np.tile(rng.standard_normal((length, block.width)), (length, 1, 1))
     changed_TTC, each = x_TTC.copy(), np.arange(length)
     changed_TTC[each, each] = rng.standard_normal((length, block.width))
+    device = block.parameters()[0].device
     with no_grad():
-        before, after = (block(Tensor(x), causal=causal).numpy() for x in (x_TTC, changed_TTC))
+        before, after = (
+            block(Tensor(x, device=device), causal=causal).numpy() for x in (x_TTC, changed_TTC)
+        )
     differs: np.ndarray = (before != after).any(axis=-1)
     return differs.T
