@@ -188,7 +188,7 @@ def finish(folder: Path, title: str, as_json: bool) -> None:
         click.echo(f"{title}: there was nothing left to do; the run is in {folder}")
         return
     validation = f", validation loss {last['validation']:.3f}" if "validation" in last else ""
-    units = {"entropy": "nats", "distance": "positions²"}
+    units = {"entropy": "nats", "distance": "positions², capped"}
     heads = ", ".join(f"{name} {last[name]:.2f} {units[name]}" for name in units if name in last)
     click.echo(
         f"{title}: step {last['step']}, loss {last['loss']:.3f}{validation} nats, "

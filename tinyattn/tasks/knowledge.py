@@ -224,8 +224,8 @@ def _measure(
         watch: list[Tensor] = []
         with no_grad():
             model(sample.inputs, watch=watch)
-            heads = head_statistics(watch, asarray(sample.targets != PAD, device=model.device),
-                             penalty.cap, model.config.cannot)  # fmt: skip
+            counts = asarray(sample.targets != PAD, device=model.device)
+            heads = head_statistics(watch, counts, penalty.cap, model.config.cannot)
         return heads | ({"validation": validation()} if validation else {})
 
     return measure
