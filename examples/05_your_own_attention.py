@@ -27,8 +27,9 @@ class Window(MultiHead):
         self.reach = reach
 
     def look(self, q, k, v, allowed, causal, noise):
-        places = np.arange(q.shape[2])
-        near = np.abs(places[:, None] - places) < self.reach
+        """Multi-head attention's look, with more hidden."""
+        places = q.xp.arange(q.shape[2])  # NumPy's or CuPy's, wherever the queries live
+        near = abs(places[:, None] - places) < self.reach
         if allowed is not None:
             near = near & allowed
         return super().look(q, k, v, near, causal, noise)

@@ -51,7 +51,8 @@ def test_weights_are_within_their_bound_and_give_the_tree_back(tree: Tree, beta:
     weights = in_float64(block).weights(x.astype("float64")).numpy()[0]
     assert_allclose(weights.sum(axis=-1), 1, rtol=0, atol=1e-12)
     bound = len(governors) * math.exp(-beta)
-    assert np.abs(weights - ideal(governors, relations)).max() <= bound + 1e-15
+    # The block's matrices are rounded to float32, the exponents of its weights with them.
+    assert np.abs(weights - ideal(governors, relations)).max() <= bound * (1 + 1e-5) + 1e-15
     assert read_arcs(weights) == tree
 
 

@@ -27,9 +27,18 @@ def test_a_name_and_its_options_are_read() -> None:
         ("", "attention must be one of .*; got ''"),
         ("multihead,block=2", "'multihead' has no option 'block'; it has none"),
         ("latent,rows=2", "'latent' has no option 'rows'; it has segment=0"),
-        ("bigbird,block", "option block must be a whole number; got ''"),
-        ("bigbird,block=1.5", "option block must be a whole number; got '1.5'"),
-        ("bigbird,block=-1", "option block must be a whole number; got '-1'"),
+        (
+            "bigbird,block",
+            "option block needs a whole number of at least 0, such as block=8; got 'block'",
+        ),
+        (
+            "bigbird,block=1.5",
+            "option block needs a whole number of at least 0, such as block=8; got 'block=1.5'",
+        ),
+        (
+            "bigbird,block=-1",
+            "option block needs a whole number of at least 0, such as block=8; got 'block=-1'",
+        ),
         ("bigbird,", "'bigbird' has no option ''; it has block=8, window_blocks=3"),
         ("bigbird,width=8", "'bigbird' has no option 'width'"),
     ],

@@ -101,7 +101,7 @@ def test_a_run_is_not_replaced_unless_asked_and_not_before_its_data_is_good(
     people: World, small: Small, tmp_path: Path
 ) -> None:
     run = RunOptions(tmp_path / "run")
-    open_run(run.folder, overwrite=False, resume=False)
+    open_run(run.folder, overwrite=False)
     pretrain(people.corpus, small(), run)
     (run.folder / PREDICTIONS).write_text("Lozumb\n")
 
@@ -110,8 +110,10 @@ def test_a_run_is_not_replaced_unless_asked_and_not_before_its_data_is_good(
 
     before = contents()
     with pytest.raises(SettingError, match=r"use --resume .*, --overwrite"):
-        open_run(run.folder, overwrite=False, resume=False)
-    open_run(run.folder, overwrite=True, resume=False)
+        open_run(run.folder, overwrite=False, resumable=True)
+    with pytest.raises(SettingError, match=r"holds a run already; use --overwrite"):
+        open_run(run.folder, overwrite=False)
+    open_run(run.folder, overwrite=True)
     with pytest.raises(DataError):
         pretrain(people.corpus, small(data__longest=100), run)
     assert contents() == before

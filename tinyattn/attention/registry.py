@@ -57,7 +57,10 @@ def parse_attention(text: str, known: Mapping[str, type]) -> tuple[str, dict[str
             there = ", ".join(f"{k}={v}" for k, v in defaults.items()) or "none"
             raise ValueError(f"attention {name!r} has no option {key!r}; it has {there}")
         if not value.isdecimal():
-            raise ValueError(f"attention option {key} must be a whole number; got {value!r}")
+            raise ValueError(
+                f"attention option {key} needs a whole number of at least 0, such as "
+                f"{key}={defaults[key]}; got {setting!r}"
+            )
         options[key] = int(value)
     return name, options
 

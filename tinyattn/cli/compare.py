@@ -63,10 +63,12 @@ def compare(
         raise click.BadParameter(f"must divide the width {width}; got {heads}",
                                  param_hint="--heads")  # fmt: skip
     if picture is not None:
-        if not available():
-            raise click.UsageError("--picture needs matplotlib: pip install 'tinyattn[plot]'")
         if picture.suffix != ".png":
             raise click.BadParameter(f"must end with .png; got {picture}", param_hint="--picture")
+        if not picture.absolute().parent.is_dir():
+            raise click.BadParameter(f"{picture}: no such folder", param_hint="--picture")
+        if not available():
+            raise click.UsageError("--picture needs matplotlib: pip install 'tinyattn[plot]'")
         check_writable(picture)
     with Progress() as bar:
         try:

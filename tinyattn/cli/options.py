@@ -33,11 +33,19 @@ UNKNOWN = option("--unknown", default="error", type=click.Choice(["error", "drop
                  help="What to do with a character that is not in the vocabulary.")  # fmt: skip
 SET = option("--set", "sets", multiple=True, metavar="TABLE.KEY=VALUE",
              help="One setting, such as pretrain.learning_rate=3e-3; may be repeated.")  # fmt: skip
+
+
+def _only_one(ctx: Any, parameter: Any, values: tuple[str, ...]) -> str | None:
+    """The last of several would win without a word."""
+    if len(values) > 1:
+        raise click.BadParameter(f"give one only; got {' and '.join(values)}")
+    return values[0] if values else None
+
+
 ATTENTION = option(
-    "--attention",
-    metavar="NAME[,OPTION=NUMBER..]",
+    "--attention", multiple=True, callback=_only_one, metavar="NAME[,OPTION=NUMBER..]",
     help="Which attention, such as bigbird,block=16; `tinyattn info` lists them.",
-)
+)  # fmt: skip
 POSITIONS = option(
     "--positions",
     type=click.Choice(["learned", "rotary"]),
@@ -98,7 +106,8 @@ def open_stage(
             settings[f"{table}.{name}"] = options[name]
     recipe = load_recipe(options["recipe"] or base, config=options["config"], overrides=settings)
     device = open_device(options["device"])
-    folder = open_run(options["out"], overwrite=options["overwrite"], resume=options["resume"])
+    folder = open_run(options["out"], overwrite=options["overwrite"], resume=options["resume"],
+                      resumable=True)  # fmt: skip
     return recipe, RunOptions(
         folder, options["seed"], device, options["workers"], resume=options["resume"]
     )
@@ -127,14 +136,15 @@ def parse_penalties(penalties: tuple[str, ...]) -> dict[str, float]:
             key, _, value = part.strip().partition("=")
             if key not in (("focus", "near") if position == 0 else ("cap",)):
                 raise click.BadParameter(
-                    f"want focus=WEIGHT, or near=WEIGHT,cap=POSITIONS²; got {item!r}",
+                    f"want focus=WEIGHT, or near=WEIGHT,cap=SQUARE; got {item!r}",
                     param_hint="--penalty",
                 )
             try:
                 found[key] = float(value)
             except ValueError as error:
                 raise click.BadParameter(
-                    f"{key} must be a number; got {value!r}", param_hint="--penalty"
+                    f"{key} needs a number, such as {key}=0.01; got {item!r}",
+                    param_hint="--penalty",
                 ) from error
     return found
 
@@ -192,7 +202,7 @@ def finish(folder: Path, title: str, as_json: bool) -> None:
     heads = ", ".join(f"{name} {last[name]:.2f} {units[name]}" for name in units if name in last)
     click.echo(
         f"{title}: step {last['step']}, loss {last['loss']:.3f}{validation} nats, "
-        f"{last['seconds']:.0f} s; heads: {heads or 'not looked at'}; the run is in {folder}"
+        f"{last['seconds']:.0f} s; {f'heads: {heads}; ' if heads else ''}the run is in {folder}"
     )
 
 

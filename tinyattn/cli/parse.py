@@ -72,6 +72,9 @@ def parse(
 
     documents = read_conllu(treebank)
     if start is not None:
+        if penalties or epochs or out:
+            raise click.UsageError("with --from nothing is trained: leave out --penalty, --epochs "
+                                   "and --out")  # fmt: skip
         rows = [judge(start, [s for document in documents for s in document],
                       device=open_device(device))]  # fmt: skip
         _print(rows, as_json)

@@ -157,7 +157,7 @@ def convert(start: Path, to: str, out: Path, overwrite: bool, as_json: bool) -> 
     from tinyattn.tasks.runs import load_run, open_run
 
     trained = load_run(start)
-    folder = open_run(out, overwrite=overwrite, resume=False)
+    folder = open_run(out, overwrite=overwrite)
     made = rewrite(trained, to, folder)
     if as_json:
         print_json({"folder": str(folder), "attention": to, **asdict(made)})

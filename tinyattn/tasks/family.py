@@ -71,7 +71,7 @@ def family(
     recipes = {name: with_attention(recipe, name) for name in names or causal_attentions()}
     at = {
         (name, stage): replace(options, folder=open_run(options.folder / name / stage,
-                                                        overwrite=overwrite, resume=False))
+                                                        overwrite=overwrite))
         for name in recipes for stage in ("pretrain", "finetune")
     }  # fmt: skip
     world = make_world(seed=options.seed)

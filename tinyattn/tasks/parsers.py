@@ -131,7 +131,7 @@ def compare_penalties(
         _check(penalty, config)
     at = {
         penalty: replace(options, folder=open_run(options.folder / name_of(penalty),
-                                                  overwrite=overwrite, resume=False))
+                                                  overwrite=overwrite))
         for penalty in penalties
     }  # fmt: skip
     rules = baselines(train, test) | {"heads built from the tree": rebuilt(test)}

@@ -35,8 +35,7 @@ def quickstart(
     """
     began = time.perf_counter()
     at = {
-        name: replace(options, folder=open_run(options.folder / name, overwrite=overwrite,
-                                               resume=False))
+        name: replace(options, folder=open_run(options.folder / name, overwrite=overwrite))
         for name in ("scratch", "pretrain", "finetune")
     }  # fmt: skip
     world = make_world(seed=options.seed)

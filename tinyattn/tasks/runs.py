@@ -84,16 +84,19 @@ def load_run(path: str | Path, *, device: str = "cpu") -> Trained:
     return Trained(model, vocabulary, recipe, saved.about, saved)
 
 
-def open_run(folder: str | Path, *, overwrite: bool, resume: bool) -> Path:
+def open_run(
+    folder: str | Path, *, overwrite: bool, resume: bool = False, resumable: bool = False
+) -> Path:
     """A folder that a run may be written to. Nothing changes until the run begins.
 
+    Args: resumable: whether the caller could go on with a run that is there.
     Raises: SettingError if a run is there already and neither overwrite nor resume is asked for.
     """
     folder = Path(folder)
     if (folder / CHECKPOINT).exists() and not (overwrite or resume):
+        go_on = "--resume to go on with it, " if resumable else ""
         raise SettingError(
-            f"{folder} holds a run already; use --resume to go on with it, --overwrite to start "
-            "again, or another --out"
+            f"{folder} holds a run already; use {go_on}--overwrite to start again, or another --out"
         )
     if resume and not (folder / CHECKPOINT).exists():
         raise SettingError(f"{folder} holds no checkpoint to resume")
