@@ -54,7 +54,7 @@ def _about_machine() -> dict[str, Any]:
     import numpy as np
     from threadpoolctl import threadpool_info
 
-    from tinyattn.attention import options_of
+    from tinyattn.attention import spell_out
     from tinyattn.backend import get_device
     from tinyattn.models import MECHANISMS
     from tinyattn.report import curves
@@ -80,8 +80,5 @@ def _about_machine() -> dict[str, Any]:
         "cuda": cuda,
         "pictures": "matplotlib" if curves.available() else "no: pip install 'tinyattn[plot]'",
         "recipes": recipe_names(),
-        "attention": [
-            ",".join([name, *(f"{k}={v}" for k, v in options_of(kind).items())])
-            for name, kind in MECHANISMS.items()
-        ],
+        "attention": [spell_out(name, MECHANISMS) for name in MECHANISMS],
     }

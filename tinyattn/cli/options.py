@@ -99,8 +99,7 @@ def open_stage(
     from tinyattn.tasks.runs import open_run
 
     settings = parse_settings(options["sets"]) | extra
-    settings |= model_settings(options["attention"], options["positions"])
-    settings |= {f"penalty.{k}": v for k, v in parse_penalties(options["penalties"]).items()}
+    settings |= model_settings(options["attention"], options["positions"], options["penalties"])
     for name in ("epochs", "steps"):
         if options[name] is not None:
             settings[f"{table}.{name}"] = options[name]
@@ -113,8 +112,10 @@ def open_stage(
     )
 
 
-def model_settings(attention: str | None, positions: str | None) -> dict[str, str]:
-    """The settings that --attention and --positions ask for."""
+def model_settings(
+    attention: str | None, positions: str | None, penalties: tuple[str, ...]
+) -> dict[str, Any]:
+    """The settings that --attention, --positions and --penalty ask for."""
     from tinyattn.models import possible_positions
     from tinyattn.training.settings import SettingError
 
@@ -125,7 +126,8 @@ def model_settings(attention: str | None, positions: str | None) -> dict[str, st
                 settings["model.positions"] = "learned"
         except ValueError as error:
             raise SettingError(str(error)) from error
-    return {key: value for key, value in settings.items() if value is not None}
+    asked: dict[str, Any] = {key: value for key, value in settings.items() if value is not None}
+    return asked | {f"penalty.{k}": v for k, v in parse_penalties(penalties).items()}
 
 
 def parse_penalties(penalties: tuple[str, ...]) -> dict[str, float]:

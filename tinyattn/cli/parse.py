@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from tinyattn.cli.options import (
+    ATTENTION,
     DEVICE,
     FILE,
     FOLDER,
@@ -27,8 +28,7 @@ from tinyattn.cli.options import (
 
 @click.command()
 @click.argument("treebank", type=FILE)
-@option("--attention", default="multihead", metavar="NAME[,OPTION=NUMBER..]",
-        help="The layers' attention; one that looks both ways.")  # fmt: skip
+@ATTENTION
 @PENALTY
 @option("--from", "start", type=FILE, help="Judge this run's parser by TREEBANK; train none.")
 @option("--epochs", type=click.IntRange(1), help="Passes over the sentences.")
@@ -40,7 +40,7 @@ from tinyattn.cli.options import (
 @JSON
 def parse(
     treebank: Path,
-    attention: str,
+    attention: str | None,
     penalties: tuple[str, ...],
     start: Path | None,
     epochs: int | None,
@@ -64,6 +64,7 @@ def parse(
     """
     from tinyattn.attention import Penalty
     from tinyattn.data.conllu import read_conllu
+    from tinyattn.models import ParserConfig
     from tinyattn.report.progress import Progress
     from tinyattn.tasks.dependency import SETTINGS
     from tinyattn.tasks.knowledge import RunOptions
@@ -72,13 +73,14 @@ def parse(
 
     documents = read_conllu(treebank)
     if start is not None:
-        if penalties or epochs or out:
-            raise click.UsageError("with --from nothing is trained: leave out --penalty, --epochs "
-                                   "and --out")  # fmt: skip
+        if attention or penalties or epochs or out:
+            raise click.UsageError("with --from nothing is trained: leave out --attention, "
+                                   "--penalty, --epochs and --out")  # fmt: skip
         rows = [judge(start, [s for document in documents for s in document],
                       device=open_device(device))]  # fmt: skip
         _print(rows, as_json)
         return
+    attention = attention or ParserConfig.attention  # the layers' own, which looks both ways
     if penalties:
         try:
             wanted = [Penalty(), Penalty(**parse_penalties(penalties))]

@@ -28,7 +28,6 @@ from tinyattn.cli.options import (
     open_device,
     open_stage,
     option,
-    parse_penalties,
     parse_settings,
     print_json,
     stage_options,
@@ -69,8 +68,8 @@ def quickstart(
     from tinyattn.tasks.recipe import load_recipe
 
     every = attention == "all"
-    settings = parse_settings(sets) | model_settings(None if every else attention, positions)
-    settings |= {f"penalty.{k}": v for k, v in parse_penalties(penalties).items()}
+    asked = model_settings(None if every else attention, positions, penalties)
+    settings = parse_settings(sets) | asked
     chosen = load_recipe(recipe, overrides=settings)
     with tempfile.TemporaryDirectory() as nowhere, Progress() as bar:
         options = bar.watch(RunOptions(out or Path(nowhere), seed, open_device(device), workers))

@@ -94,8 +94,8 @@ def generate(
     ids = np.asarray(ids)
     if ids.ndim != 2 or ids.shape[1] == 0:
         raise ValueError(f"generate: ids must be (B, T) with T at least 1; got {ids.shape}")
-    context = model.config.longest
-    use_cache = use_cache and "cache" not in model.config.cannot
+    context = model.longest
+    use_cache = use_cache and "cache" not in model.cannot
     cache, unseen = model.new_cache(), ids
     for _ in range(count):
         with no_grad():

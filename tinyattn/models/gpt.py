@@ -130,6 +130,8 @@ class GPT(Module):
     def __init__(self, config: GPTConfig, *, seed: int = 0, device: str = "cpu") -> None:
         rng = np.random.default_rng(seed)
         self.config = config
+        # Asked in every call, so found out once.
+        self.longest, self.cannot = config.longest, config.cannot
         self.embedding = Embedding(config.vocabulary, config.width, rng=rng)
         learned = config.positions == "learned"
         self.positions = LearnedPositions(config.context, config.width) if learned else None
@@ -168,13 +170,13 @@ class GPT(Module):
         Raises: ValueError if the text is longer than the context; IndexError for an unknown id.
         """
         ids = self._checked(ids)
-        if cache is not None and "cache" in self.config.cannot:
-            raise ValueError(f"GPT: cannot use a cache: {self.config.cannot['cache']}")
+        if cache is not None and "cache" in self.cannot:
+            raise ValueError(f"GPT: cannot use a cache: {self.cannot['cache']}")
         start = cache[0].length if cache else 0
         stop = start + ids.shape[1]
-        if stop > self.config.longest:
+        if stop > self.longest:
             raise ValueError(
-                f"GPT: a text of {stop} symbols does not fit the context {self.config.longest}"
+                f"GPT: a text of {stop} symbols does not fit the context {self.longest}"
             )
         x_BTC = self.embedding(ids)
         if self.positions is not None:

@@ -16,7 +16,6 @@ import numpy as np
 from tinyattn.attention import AttentionBlock, Bilinear, MultiHead, factor, merge
 from tinyattn.graph import no_grad
 from tinyattn.models import GPT
-from tinyattn.tasks.recipe import recipe_from
 from tinyattn.tasks.runs import Trained, begin_run
 from tinyattn.training import checkpoint
 from tinyattn.training.loop import CHECKPOINT
@@ -61,9 +60,8 @@ def convert(trained: Trained, to: str, folder: Path) -> Conversion:
         logits = [model(ids).numpy() for model in (first, second, third)]
     arrays = {name: array.astype(np.float32) for name, array in second.state().items()}
     GPT(config).load_state(arrays)  # so that what is written can be read
-    tables = trained.recipe.tables()
-    tables["model"]["attention"] = to
-    begin_run(folder, recipe_from(tables, "recipe").tables(), resume=False)
+    tables = replace(trained.recipe, model=config).tables()
+    begin_run(folder, tables, resume=False)
     about = {**trained.about, "model": asdict(config), "recipe": tables}
     checkpoint.save(folder / CHECKPOINT, {f"model.{n}": a for n, a in arrays.items()}, about)
     return Conversion(

@@ -143,7 +143,7 @@ def finetune(
         documents = len(documents_of(text, blank_lines=recipe.data.blank_lines))
     else:
         raise ValueError("finetune: needs a pretrained model (start) or a corpus (text)")
-    context = model.config.longest
+    context = model.longest
     if recipe.data.ascii_questions:
         pairs = [(_ascii(q), _ascii(a)) for q, a in pairs]
     if unknown == "drop":
@@ -225,7 +225,7 @@ def _measure(
         with no_grad():
             model(sample.inputs, watch=watch)
             counts = asarray(sample.targets != PAD, device=model.device)
-            heads = head_statistics(watch, counts, penalty.cap, model.config.cannot)
+            heads = head_statistics(watch, counts, penalty.cap, model.cannot)
         return heads | ({"validation": validation()} if validation else {})
 
     return measure
@@ -233,7 +233,7 @@ def _measure(
 
 def _validation(model: GPT, ids: np.ndarray) -> Callable[[], float]:
     """The mean loss over windows spread evenly over a text, in nats a character."""
-    context = model.config.longest
+    context = model.longest
     starts = np.linspace(0, len(ids) - context - 1, min(WINDOWS, len(ids) // context)).astype(int)
     rows = np.stack([ids[s : s + context + 1] for s in starts])
     loss = language_model_loss(model)
