@@ -2,7 +2,7 @@
 
 BigBird lets a query see its neighbourhood, the beginning of the text, which sees everything in
 turn, and some random places. Each list is short whatever the length of the sequence, and yet two
-positions are never more than a few hops apart (derivations/09_bigbird.md). Next: fewer keys, made
+positions are never more than a few hops apart (derivations/17_bigbird.md). Next: fewer keys, made
 from all.
 """
 

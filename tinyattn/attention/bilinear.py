@@ -1,7 +1,7 @@
 """Chapter 5, continued: one matrix for two.
 
 A score is a query times a key, and both are linear in what they are made of: x Q Kᵀ zᵀ. Only the
-product Q Kᵀ matters, so one matrix can stand for two (derivations/07_bilinear.md). It has more
+product Q Kᵀ matters, so one matrix can stand for two (derivations/15_bilinear.md). It has more
 numbers, but its rank shows how many of them a head really uses. Next: scores without keys.
 """
 
@@ -77,7 +77,7 @@ def merge(block: MultiHead) -> Bilinear:
     Forward: W_h = Q_h K_hᵀ·√C/√D, u_h = K_h b_Q,h·√C/√D
     Raises:  ValueError for rotary attention: there a score depends on how far apart query and key
              stand, so no single matrix gives it
-    Source:  sheet 003, problem 5 (a); derivations/07_bilinear.md
+    Source:  sheet 003, problem 5 (a); derivations/15_bilinear.md
     """
     if type(block) is not MultiHead:
         raise ValueError(f"merge: needs a MultiHead block; got {type(block).__name__}")

@@ -2,7 +2,7 @@
 
 Linformer multiplies keys and values, along the positions, by a learned matrix with few rows: T
 queries then meet R keys. Each of these is a mixture of every position, the future too, so
-Linformer looks both ways by nature and no mask can change that (derivations/10_linformer.md). A
+Linformer looks both ways by nature and no mask can change that (derivations/18_linformer.md). A
 variant that mixes only what lies wholly in the past does. Next: a few positions that read for all.
 """
 

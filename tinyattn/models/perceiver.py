@@ -3,7 +3,7 @@
 Attention costs most where sequences are long. A Perceiver's first layer lets m learned vectors, the
 latents, read the text; the layers between work on these m, and the last lets the text read them.
 This changes how layers are put together, so it is not a block of chapter 5 but a way to use one
-(derivations/11_perceiver.md). Next: the GPT.
+(derivations/19_perceiver.md). Next: the GPT.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Built of matmul, softmax and matmul it needs two arrays of T × S numbers at once, and passes over
 them again and again. Written as one operation it needs one, never divides it, works on it piece by
-piece in the cache, and leaves out most of the future (derivations/05_attention.md); a GPU prefers
+piece in the cache, and leaves out most of the future (derivations/06_attention.md); a GPU prefers
 it whole. The chapter on attention (`tinyattn/attention/`) builds on it. Next: checking all these
 gradients.
 """

@@ -1,7 +1,7 @@
 """Chapter 3, continued: sums of products.
 
 Nearly all the time of a transformer is spent here. The gradient of a matrix product is two more
-matrix products (derivations/01_matmul.md). Next: turning pairs.
+matrix products (derivations/02_matmul.md). Next: turning pairs.
 """
 
 from __future__ import annotations

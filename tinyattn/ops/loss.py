@@ -1,7 +1,7 @@
 """Chapter 3, continued: cross-entropy, the price of a prediction.
 
 The loss of a language model is the number of nats by which each next symbol surprised it
-(derivations/04_cross_entropy.md). Next: dropout.
+(derivations/05_cross_entropy.md). Next: dropout.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def cross_entropy(
     Shapes:   logits z (..., V), targets (...) -> y ()
     Units:    nats per target
     Raises:   ValueError if shapes differ, IndexError if a target is not in 0..V-1
-    Source:   derivations/04_cross_entropy.md
+    Source:   derivations/05_cross_entropy.md
 
     Args:
         ignore: targets with this value do not count. If none counts, y and its gradient are 0.
