@@ -12,6 +12,7 @@ Read it in this order; a file imports only from chapters before its own.
     data/       7   characters, exercises, questions, a made-up world, trees
     training/   8   optimisers, schedules, the loop, checkpoints
     tasks/      9   does pretraining put knowledge into weights? can heads parse?
+    theory/     10  what attention can and cannot do: five answer sheets, checked
     report/     11  pictures
     cli         12  the command line
 

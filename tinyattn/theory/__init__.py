@@ -1,0 +1,77 @@
+"""Chapter 10: what attention can and cannot do: five answer sheets, checked on this engine."""
+
+from tinyattn.theory.weights import (
+    entropy,
+    imbalance,
+    jacobian,
+    largest_move,
+    lead_needed,
+    weight_bounds,
+)
+from tinyattn.theory.queries import (
+    averaging_error,
+    averaging_query,
+    averaging_weight,
+    copying_query,
+    distribution_query,
+    family_query,
+    query_of,
+    repelling_query,
+)
+from tinyattn.theory.subspace import coordinates, oblique_projector, projector
+from tinyattn.theory.noisy_keys import (
+    lengthened,
+    noisy_keys,
+    one_head,
+    orthonormal,
+    stratified_lengths,
+    two_heads,
+)
+from tinyattn.theory.law import LogitNormal, one_head_law, total_variance, two_head_law
+from tinyattn.theory.construction import (
+    Parts,
+    beta_needed,
+    closest_copy,
+    construction_errors,
+    parts,
+    self_attention,
+    self_weight,
+)
+from tinyattn.theory.temperature import (
+    coupled_moments,
+    enumerated_moments,
+    score_scale,
+    score_variance,
+)
+from tinyattn.theory.bilinear import head_weights, merged_matrix, merged_weights
+from tinyattn.theory.repetition import (
+    Trigram,
+    de_bruijn_table,
+    first_repeat,
+    loop,
+    table_model,
+)
+from tinyattn.theory.low_rank import (
+    orthonormal_singular_value,
+    rank_for,
+    singular_values,
+    truncated,
+)
+from tinyattn.theory.finding import Finding
+from tinyattn.theory.lab import Lab
+from tinyattn.theory.claim import Claim, Result, Verdict, judge
+from tinyattn.theory.registry import CLAIMS, errata, judge_all
+
+__all__ = [
+    "CLAIMS", "Claim", "Finding", "Lab", "LogitNormal", "Parts", "Result", "Trigram", "Verdict",
+    "averaging_error", "averaging_query", "averaging_weight", "beta_needed", "closest_copy",
+    "construction_errors", "coordinates", "copying_query", "coupled_moments", "de_bruijn_table",
+    "distribution_query", "entropy", "enumerated_moments", "errata", "family_query",
+    "first_repeat", "head_weights", "imbalance", "jacobian", "judge", "judge_all",
+    "largest_move", "lead_needed", "lengthened", "loop", "merged_matrix", "merged_weights",
+    "noisy_keys", "oblique_projector", "one_head", "one_head_law", "orthonormal",
+    "orthonormal_singular_value", "parts", "projector", "query_of", "rank_for",
+    "repelling_query", "score_scale", "score_variance", "self_attention", "self_weight",
+    "singular_values", "stratified_lengths", "table_model", "total_variance", "truncated",
+    "two_head_law", "two_heads", "weight_bounds",
+]  # fmt: skip

@@ -1,0 +1,45 @@
+"""Chapter 10, continued: one matrix for two, in the sheet's own letters.
+
+Sheet 003 writes head k's maps as W^Q[k, I, J] and W^K[k, I, J], J the model's width and I the
+head's. attention/bilinear.py merges whole blocks; here is the equation alone
+(derivations/15_bilinear.md).
+Next: repetition.
+"""
+
+from __future__ import annotations
+
+import math
+
+from tinyattn import ops
+from tinyattn.tensor import Tensor
+
+
+def merged_matrix(w_q: Tensor, w_k: Tensor) -> Tensor:
+    """W̃ in place of W^Q and W^K.
+
+    Forward: W̃[k, j_1, j_2] = (1/√I) Σ_i W^Q[k, i, j_1] W^K[k, i, j_2]
+    Shapes:  (K, I, J), (K, I, J) -> (K, J, J)
+    Source:  sheet 003, problem 5 (a)
+    """
+    return ops.einsum("kij,kim -> kjm", w_q, w_k) * (1 / math.sqrt(w_q.shape[1]))
+
+
+def head_weights(x: Tensor, w_q: Tensor, w_k: Tensor) -> Tensor:
+    """Attention of every head from queries and keys.
+
+    Forward: α[k, t_1, t_2] = softmax over t_2 of (1/√I) Query[k, t_1, I] Key[k, t_2, I]
+    Shapes:  x (T, J), matrices (K, I, J) -> (K, T, T)
+    Source:  sheet 003, problem 5
+    """
+    query, key = (ops.einsum("kij,tj -> kti", w, x) for w in (w_q, w_k))
+    return ops.softmax(ops.einsum("kti,ksi -> kts", query, key) * (1 / math.sqrt(w_q.shape[1])))
+
+
+def merged_weights(x: Tensor, merged: Tensor) -> Tensor:
+    """The same attention from the one matrix.
+
+    Forward: α[k, t_1, t_2] = softmax over t_2 of L[t_1, J_1] W̃[k, J_1, J_2] L[t_2, J_2]
+    Shapes:  x L (T, J), merged W̃ (K, J, J) -> (K, T, T)
+    Source:  sheet 003, problem 5 (a), with t_2 in the second place
+    """
+    return ops.softmax(ops.einsum("tj,kjm,sm -> kts", x, merged, x))

@@ -1,0 +1,135 @@
+"""Chapter 10, continued: a claim, and what becomes of it.
+
+Each claim of the sheets has a verdict, and two checks that must bear it out. `literal` is the claim
+as it stands in the sheet; on its `witness` it has to fail. `corrected` is what is true instead; it
+has to hold for everything in its domain. What is simply true needs only the second. So the table of
+errors is printed from what the checks find. Next: the claims, question by question.
+"""
+
+from __future__ import annotations
+
+import inspect
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+from tinyattn.theory.finding import Finding, shown
+from tinyattn.theory.lab import Domain, Lab
+
+Check = Callable[..., Finding]
+"""A function of a Lab and of named arguments."""
+
+DRAWS = 12
+"""How often `corrected` is tried."""
+
+
+class Verdict(StrEnum):
+    """What is to be said about a claim."""
+
+    TRUE = "TRUE"
+    CONDITIONAL = "TRUE WITH CONDITIONS"
+    FALSE = "FALSE"
+    TYPO = "TYPO"
+    OPEN = "NOT CHECKABLE"
+
+
+TRUE, CONDITIONAL, FALSE, TYPO, OPEN = Verdict
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim and the checks that bear its verdict out.
+
+    Args:
+        id: the sheet, the question, and a number, such as S000-b.6; G-.. for general facts about
+            attention, N-.. for results that stand in no sheet.
+        lines: where it stands in the sheet.
+        says: the claim, in our words.
+        truth: what is true, exactly; or why nothing can be checked.
+        under_test: the functions of this package that the checks call.
+        corrected: the check of `truth`.
+        domain: where it has to hold.
+        literal: the check of `says`, if that is not simply true.
+        witness: where that fails.
+    Raises: ValueError if the verdict needs a check that is missing, or has one too many, or if a
+        check does not take the arguments that the domain or the witness has.
+    """
+
+    id: str
+    lines: str
+    verdict: Verdict
+    says: str
+    truth: str
+    under_test: tuple[Callable[..., Any], ...] = ()
+    corrected: Check | None = None
+    domain: Domain = field(default_factory=dict)
+    literal: Check | None = None
+    witness: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if (self.corrected is None) != (not self.under_test) or (
+            self.verdict != OPEN and self.corrected is None
+        ):
+            raise ValueError(f"{self.id}: a corrected check and what it tests belong together")
+        if (self.literal is None) != (self.verdict in (TRUE, OPEN)):
+            raise ValueError(f"{self.id}: a literal check belongs to what is not simply {TRUE}")
+        for check, given in ((self.corrected, self.domain), (self.literal, self.witness)):
+            if check is not None and [*inspect.signature(check).parameters][1:] != [*given]:
+                raise ValueError(f"{self.id}: a check takes other arguments than {[*given]}")
+
+    @property
+    def sheet(self) -> str:
+        """000 to 004, "general" or "new"."""
+        return {"G": "general", "N": "new"}.get(self.id[0], self.id[1:4])
+
+
+@dataclass(frozen=True)
+class Result:
+    """What the checks of a claim found.
+
+    Args:
+        ok: whether they bear the verdict out.
+        counterexample: the witness, and what the literal check measured on it.
+        found: what the corrected check measured last, or where it failed.
+    """
+
+    claim: Claim
+    ok: bool
+    counterexample: str
+    found: str
+
+
+def judge(claim: Claim, *, draws: int = DRAWS, seed: int = 0, device: str = "cpu") -> Result:
+    """Try a claim: the literal check once, on its witness, the corrected one on so many draws.
+
+    The same seed draws the same numbers, whatever else is tried.
+    """
+    ok, counterexample, found = True, "", ""
+    start = [seed, zlib.crc32(claim.id.encode())]
+    try:
+        if claim.literal is not None:
+            finding = claim.literal(Lab(np.random.default_rng(start), device), **claim.witness)
+            ok = not finding.holds
+            counterexample = ": ".join(filter(None, [_spelled(claim.witness), finding.text]))
+        for i in range(draws if claim.corrected is not None and claim.domain else 1):
+            if claim.corrected is None:
+                break
+            lab = Lab(np.random.default_rng([*start, i]), device)
+            drawn = {name: domain.draw(lab.rng) for name, domain in claim.domain.items()}
+            finding = claim.corrected(lab, **drawn)
+            found = finding.text
+            if not finding.holds:
+                ok, found = False, ": ".join(filter(None, [_spelled(drawn), finding.text]))
+                break
+    except Exception as error:  # a check that breaks is a result too, and the others go on
+        ok, found = False, f"{type(error).__name__}: {error}"
+    return Result(claim, ok, counterexample, found)
+
+
+def _spelled(arguments: dict[str, Any]) -> str:
+    """n = 10, M = 2.5"""
+    return ", ".join(f"{name} = {shown(value)}" for name, value in arguments.items())

@@ -1,0 +1,117 @@
+"""Chapter 10, continued: attention that copies what it was not asked for.
+
+Question 1 (e), which only sheet 000 has, gives three inputs made of four orthogonal vectors, and
+asks for matrices Q, K and V such that the first two outputs are u_b - u_c and u_b. What comes out
+differs from these by errors that are known exactly (derivations/12_construction.md). Next:
+temperature.
+
+    x_1 = u_d + u_b     x_2 = u_a     x_3 = u_c + u_b     |u_i| = β, all orthogonal
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tinyattn import ops
+from tinyattn.tensor import Tensor
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The four vectors that the inputs are made of, each of length β.
+
+    Shapes: u_a, u_b, u_c, u_d (D,)
+    """
+
+    u_a: Tensor
+    u_b: Tensor
+    u_c: Tensor
+    u_d: Tensor
+
+    @property
+    def beta(self) -> float:
+        """Their length."""
+        return math.sqrt(ops.matmul(self.u_a, self.u_a).item())
+
+    def inputs(self) -> Tensor:
+        """x_1, x_2 and x_3 as rows: (3, D)."""
+        return ops.stack([self.u_d + self.u_b, self.u_a, self.u_c + self.u_b])
+
+    def value_matrix(self) -> Tensor:
+        """V = (u_b u_bᵀ - u_c u_cᵀ)/β², so that V x_i = u_b, 0 and u_b - u_c: (D, D)."""
+        return (outer(self.u_b, self.u_b) - outer(self.u_c, self.u_c)) / self.beta**2
+
+    def query_matrix(self) -> Tensor:
+        """Q = (u_d u_aᵀ + u_c u_dᵀ)/β²: x_2 asks for x_1, x_1 for x_3, x_3 for nobody: (D, D)."""
+        return (outer(self.u_d, self.u_a) + outer(self.u_c, self.u_d)) / self.beta**2
+
+
+def parts(orthonormal: Tensor, beta: float) -> Parts:
+    """The four vectors along four orthonormal rows.
+
+    Shapes: orthonormal (4, D). Raises: ValueError for another number of rows.
+    """
+    if orthonormal.shape[0] != 4:
+        raise ValueError(f"parts: needs 4 orthonormal rows; got {orthonormal.shape}")
+    return Parts(*(orthonormal[i] * beta for i in range(4)))
+
+
+def outer(u: Tensor, v: Tensor) -> Tensor:
+    """u vᵀ: (D,), (D,) -> (D, D)."""
+    return ops.matmul(u.reshape(-1, 1), v.reshape(1, -1))
+
+
+def self_attention(
+    x: Tensor, query: Tensor | None = None, key: Tensor | None = None, value: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Outputs and weights of a head whose scores are not scaled, as in the sheet.
+
+    Forward: q_i = Q x_i, k_i = K x_i, v_i = V x_i; weights softmax(k_jᵀ q_i) over j; a matrix that
+             is not given is the identity
+    Shapes:  x (T, D), matrices (D, D) -> outputs (T, D), weights (T, T)
+    Source:  sheet 000, question 1 (e)
+    """
+    q, k, v = (x if m is None else ops.matmul(x, m.swapaxes(-1, -2)) for m in (query, key, value))
+    weights = ops.softmax(ops.matmul(q, k.swapaxes(-1, -2)))
+    return ops.matmul(weights, v), weights
+
+
+def self_weight(beta: float) -> float:
+    """The weight of x_2 in its own output, if Q, K and V are identities.
+
+    Forward: e^β²/(2 + e^β²); the two others have 1/(2 + e^β²) each, since a score of 0 is a weight
+             too. With `query_matrix` it is the weight that x_1 gives x_3, and x_2 gives x_1
+    """
+    return 1 / (1 + 2 * math.exp(-beta * beta))
+
+
+def construction_errors(beta: float) -> dict[str, float]:
+    """The exact distances of outputs from what is wanted.
+
+    Forward: identities: |c_2 - u_a| = √10 β/(2 + e^β²); with Q and V: |c_1 - (u_b - u_c)| =
+             √5 β/(2 + e^β²) and |c_2 - u_b| = √2 β/(2 + e^β²)
+    Source:  derivations/12_construction.md
+    """
+    off = beta * math.exp(-beta * beta) * self_weight(beta)  # β/(2 + e^β²)
+    return {"identities": math.sqrt(10) * off, "c_1": math.sqrt(5) * off, "c_2": math.sqrt(2) * off}
+
+
+def beta_needed(error: float) -> float:
+    """The β that leaves x_2 all its weight but `error`.
+
+    Forward: β = √ln(2 (1 - η)/η), η = error
+    Raises:  ValueError unless 0 < error < ⅔, the error at β = 0
+    """
+    if not 0 < error < 2 / 3:
+        raise ValueError(f"beta_needed: error must be between 0 and 2/3; got {error}")
+    return math.sqrt(math.log(2 * (1 - error) / error))
+
+
+def closest_copy(beta: float) -> float:
+    """What no x_2 = u_a + s u_d + t u_c can go below in |c_2 - u_b|, whatever s and t are.
+
+    Forward: √2 β/3, since x_2 keeps at least a third of its own weight
+    Source:  derivations/12_construction.md
+    """
+    return math.sqrt(2) * beta / 3

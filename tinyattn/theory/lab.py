@@ -1,0 +1,93 @@
+"""Chapter 10, continued: where checks get their numbers.
+
+A check is given a laboratory, with a device and a seeded generator, and numbers from a domain,
+such as n between 2 and 9. The command line draws these; in the tests Hypothesis finds the worst.
+Next: what a claim is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tinyattn.tensor import Tensor
+from tinyattn.theory.noisy_keys import orthonormal
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A place to try things out: tensors of float64 on a device, and seeded random numbers."""
+
+    rng: np.random.Generator
+    device: str = "cpu"
+
+    def tensor(self, values: Any) -> Tensor:
+        """These numbers, on the device."""
+        return Tensor(np.asarray(values, dtype=np.float64), device=self.device)
+
+    def normal(self, *shape: int) -> Tensor:
+        """Independent standard normal numbers."""
+        return self.tensor(self.rng.standard_normal(shape))
+
+    def orthonormal(self, n: int, extra: int | None = None) -> Tensor:
+        """n orthonormal rows, in a space with up to three dimensions more: (n, D)."""
+        more = int(self.rng.integers(4)) if extra is None else extra
+        return self.tensor(orthonormal(self.rng, n, n + more))
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A whole number between two, both included."""
+
+    low: int
+    high: int
+
+    def draw(self, rng: np.random.Generator) -> int:
+        """One of them."""
+        return int(rng.integers(self.low, self.high + 1))
+
+
+@dataclass(frozen=True)
+class Real:
+    """A number between two; both ends are drawn now and then."""
+
+    low: float
+    high: float
+
+    def draw(self, rng: np.random.Generator) -> float:
+        """One of them."""
+        place = rng.random()
+        inside = self.low + (self.high - self.low) * (place - 0.1) / 0.8
+        return float(np.clip(inside, self.low, self.high))
+
+
+@dataclass(frozen=True)
+class Reals:
+    """A tuple of `least` to `most` numbers between two."""
+
+    low: float
+    high: float
+    least: int
+    most: int
+
+    def draw(self, rng: np.random.Generator) -> tuple[float, ...]:
+        """One of them."""
+        length = int(rng.integers(self.least, self.most + 1))
+        return tuple(Real(self.low, self.high).draw(rng) for _ in range(length))
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """One of a few."""
+
+    choices: tuple[Any, ...]
+
+    def draw(self, rng: np.random.Generator) -> Any:
+        """One of them."""
+        return self.choices[int(rng.integers(len(self.choices)))]
+
+
+Domain = dict[str, Whole | Real | Reals | OneOf]
+"""What a check's arguments may be."""

@@ -1,0 +1,144 @@
+"""Chapter 10, continued: the exact law of what comes out.
+
+With one key of random length the output stays on a line, and its place on it, the weight α of that
+key, is logit-normal: logit α is normal. So the distribution need not be sampled: density, quantiles
+and probabilities are formulas, mean and variance one integral (derivations/10_noisy_keys.md,
+derivations/11_two_heads.md). Next: a construction.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+
+from tinyattn.tensor import Tensor
+from tinyattn.theory.noisy_keys import LENGTH_VARIANCE
+
+NORMAL = NormalDist()
+
+
+@dataclass(frozen=True)
+class LogitNormal:
+    """The law of σ(Z), Z ~ N(mean of the logit, its deviation²), σ the logistic function.
+
+    Raises: ValueError for a deviation that is not above 0.
+    """
+
+    centre: float
+    deviation: float
+
+    def __post_init__(self) -> None:
+        if not self.deviation > 0:
+            raise ValueError(f"LogitNormal: deviation must be above 0; got {self.deviation}")
+
+    def density(self, a: float) -> float:
+        """φ((logit a - m)/s)/(s a (1 - a)), for 0 < a < 1."""
+        z = (math.log(a) - math.log1p(-a) - self.centre) / self.deviation
+        return NORMAL.pdf(z) / (self.deviation * a * (1 - a))
+
+    def below(self, a: float) -> float:
+        """The probability of a weight of at most a, 0 < a < 1."""
+        return NORMAL.cdf((math.log(a) - math.log1p(-a) - self.centre) / self.deviation)
+
+    def quantile(self, p: float) -> float:
+        """The weight that is not exceeded with probability p, 0 < p < 1."""
+        return logistic(self.centre + self.deviation * NORMAL.inv_cdf(p))
+
+    def mean(self) -> float:
+        """E α = ∫ P(α > a) da."""
+        return self._integral(lambda a: np.ones_like(a))
+
+    def variance(self) -> float:
+        """E (α - E α)²."""
+        mean = self.mean()
+        return mean * mean + self._integral(lambda a: 2 * (a - mean))
+
+    def square_error(self, wanted: float) -> float:
+        """E (α - wanted)²."""
+        return self.variance() + (self.mean() - wanted) ** 2
+
+    def modes(self) -> list[float]:
+        """Where the density has its maxima: one or two places.
+
+        They solve logit a = m + s² (2a - 1); between two of them lies a minimum.
+        """
+        reach = abs(self.centre) + self.deviation**2 + 1
+        # In t = logit a the slope of the log density is (m - t)/s² + tanh(t/2), up to a factor.
+        t = np.linspace(-reach, reach, 20_001)
+        slope = (self.centre - t) / self.deviation**2 + np.tanh(t / 2)
+        falls = np.nonzero((slope[:-1] > 0) & (slope[1:] <= 0))[0]
+        return [logistic(_root(self.centre, self.deviation, t[i], t[i + 1])) for i in falls]
+
+    def _integral(self, slope: Callable[[np.ndarray], np.ndarray]) -> float:
+        """E g(α) - g(0) = ∫ g'(a) P(α > a) da, given g'.
+
+        With a = σ(t) the integrand is smooth and falls like e^-|t|, and there the trapezium rule
+        converges exponentially (Trefethen and Weideman 2014).
+        """
+        step = min(0.25, self.deviation / 4)
+        t = np.arange(-40, 40 + step, step)
+        a = 1 / (1 + np.exp(-t))
+        beyond = np.array([math.erfc((x - self.centre) / (self.deviation * math.sqrt(2))) / 2
+                           for x in t])  # fmt: skip
+        return float(step * np.sum(slope(a) * beyond * a * (1 - a)))
+
+
+def logistic(t: float) -> float:
+    """σ(t) = 1/(1 + e^-t), without overflow."""
+    return 1 / (1 + math.exp(-t)) if t >= 0 else math.exp(t) / (1 + math.exp(t))
+
+
+def one_head_law(size: float, n: int, variance: float = LENGTH_VARIANCE) -> LogitNormal:
+    """The weight of the key of random length under q = M (μ_a + μ_b), M = size.
+
+    Forward: logit α_a = M y - ln(e^M + n - 2) ~ N(M - ln(e^M + n - 2), r M²), y ~ N(1, r)
+    Source:  derivations/10_noisy_keys.md
+    """
+    return LogitNormal(-math.log1p((n - 2) * math.exp(-size)), size * math.sqrt(variance))
+
+
+def two_head_law(size: float, n: int, variance: float = LENGTH_VARIANCE) -> LogitNormal:
+    """The same weight in the first of two heads, q_1 = M μ_a; the second does not hear the noise.
+
+    Forward: logit α_a = M y - ln(n - 1) ~ N(M - ln(n - 1), r M²), y ~ N(1, r)
+    Source:  derivations/11_two_heads.md
+    """
+    return LogitNormal(size - math.log(n - 1), size * math.sqrt(variance))
+
+
+def total_variance(values: Tensor, a: int, b: int, size: float, heads: int) -> float:
+    """The variance of the output, summed over its numbers: E |c - E c|².
+
+    Forward: one head: Var α_a·|v_a - w|², w = (e^M v_b + Σ_{i≠a,b} v_i)/(e^M + n - 2);
+             two heads: ¼ Var α_a·|v_a - v̄|², v̄ the mean of all values but v_a
+    Shapes:  values (n, E)
+    Raises:  ValueError unless heads is 1 or 2
+    Source:  derivations/11_two_heads.md
+    """
+    if heads not in (1, 2):
+        raise ValueError(f"total_variance: heads must be 1 or 2; got {heads}")
+    v, n = values.numpy().astype(float), values.shape[0]
+    others = [v[i] for i in range(n) if i not in (a, b)]
+    if heads == 1:
+        rest = math.exp(-size)
+        end = (v[b] + rest * sum(others, np.zeros_like(v[b]))) / (1 + (n - 2) * rest)
+        spread = one_head_law(size, n).variance()
+    else:
+        end = (v[b] + sum(others, np.zeros_like(v[b]))) / (n - 1)
+        spread = two_head_law(size, n).variance() / 4
+    return spread * float(np.sum((v[a] - end) ** 2))
+
+
+def _root(centre: float, deviation: float, low: float, high: float) -> float:
+    """Where (m - t)/s² + tanh(t/2) falls through 0 between low and high, by halving."""
+    for _ in range(60):
+        middle = (low + high) / 2
+        if (centre - middle) / deviation**2 + math.tanh(middle / 2) > 0:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2

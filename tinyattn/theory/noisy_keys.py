@@ -1,0 +1,100 @@
+"""Chapter 10, continued: keys with noise, and one head or two.
+
+Question 1 (c) draws keys around known means: k_i ~ N(μ_i, α I + r_i μ_i μ_iᵀ). The first part of
+the covariance moves a key anywhere, the second makes it longer or shorter. For vanishing α only
+lengths are left, k_i = y_i μ_i with y_i ~ N(1, r_i) (derivations/10_noisy_keys.md). Next: the exact
+law of what comes out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from tinyattn import ops
+from tinyattn.attention.core import attend
+from tinyattn.backend import asarray
+from tinyattn.tensor import Tensor
+
+LENGTH_VARIANCE = 0.5
+"""Of the one key that is long or short in question 1 (c) ii."""
+
+
+def orthonormal(rng: np.random.Generator, n: int, width: int) -> np.ndarray:
+    """n orthonormal rows of `width` numbers, in a random direction.
+
+    Shapes: (n, D). Raises: ValueError if n is larger than the width: there are no such rows.
+    """
+    if n > width:
+        raise ValueError(f"orthonormal: there are no {n} orthonormal vectors of {width} numbers")
+    return np.linalg.qr(rng.standard_normal((width, n)))[0].T
+
+
+def noisy_keys(
+    rng: np.random.Generator,
+    means: Tensor,
+    spread: float,
+    length_variances: Sequence[float],
+    draws: int,
+) -> Tensor:
+    """Draws of all keys from their normal distributions.
+
+    Forward: k_i = y_i μ_i + √α g_i, y_i ~ N(1, r_i), g_i ~ N(0, I): so k_i has mean μ_i and
+             covariance α I + r_i μ_i μ_iᵀ
+    Shapes:  means (n, D), length_variances r (n,) -> (N, n, D), N = draws
+    Raises:  ValueError for a variance below 0, or not one for each key
+    Source:  sheets, question 1 (c)
+
+    Args: spread: α.
+    """
+    n, D = means.shape
+    if len(length_variances) != n or min(length_variances, default=0) < 0 or spread < 0:
+        raise ValueError(f"noisy_keys: needs a variance of at least 0 for each of the {n} keys; "
+                         f"got {list(length_variances)} and spread {spread}")  # fmt: skip
+    lengths = 1 + np.sqrt(length_variances) * rng.standard_normal((draws, n))
+    around = np.sqrt(spread) * rng.standard_normal((draws, n, D))
+    here = {"dtype": means.dtype, "device": means.device}
+    return means * Tensor(lengths[..., None], **here) + Tensor(around, **here)
+
+
+def lengthened(means: Tensor, lengths: Any) -> Tensor:
+    """The keys y_i μ_i: noise in length alone.
+
+    Shapes: means (n, D), lengths y (.., n) -> (.., n, D)
+    """
+    keys: Tensor = means * asarray(lengths, means.dtype, device=means.device)[..., None]
+    return keys
+
+
+def stratified_lengths(draws: int, variance: float = LENGTH_VARIANCE) -> np.ndarray:
+    """Lengths that stand for their distribution without chance: the middle quantiles of N(1, r).
+
+    Forward: y_i = 1 + √r Φ⁻¹((i + ½)/N)
+    Shapes:  (N,), N = draws
+    """
+    normal = NormalDist(1, variance**0.5)
+    return np.array([normal.inv_cdf((i + 0.5) / draws) for i in range(draws)])
+
+
+def one_head(keys: Tensor, values: Tensor, query: Tensor) -> tuple[Tensor, Tensor]:
+    """Output and weights of a query, for every draw of the keys.
+
+    Forward: c = Σ_i α_i v_i, α = softmax(K q)
+    Shapes:  keys (.., n, D), values (n, E), query (D,) -> c (.., E), α (.., n)
+    Source:  CS224N assignment 5, question 1
+    """
+    return attend(query, keys, values)
+
+
+def two_heads(keys: Tensor, values: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+    """The mean of two heads' outputs, and the weights that it gives the values.
+
+    Forward: c = (c_1 + c_2)/2, each with a query of its own
+    Shapes:  keys (.., n, D), values (n, E), queries (D,) -> c (.., E), weights (.., n)
+    Source:  CS224N assignment 5, question 1 (d)
+    """
+    weights = (one_head(keys, values, first)[1] + one_head(keys, values, second)[1]) / 2
+    return ops.matmul(weights, values), weights

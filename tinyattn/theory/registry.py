@@ -1,0 +1,52 @@
+"""Chapter 10, the end: every claim by its id, in the order of the sheets.
+
+Commands and tests walk this dictionary. What is printed of a claim comes from trying it. Next:
+pictures and pages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+
+from tinyattn.theory.claim import DRAWS, Claim, Result, judge
+from tinyattn.theory.claims import (
+    copying,
+)
+
+QUESTIONS = (
+    copying,
+)  # fmt: skip
+
+
+def _place(claim: Claim) -> list[tuple[int, int, str]]:
+    """S000-c.ii.10 comes after S000-c.ii.9, and numbers, a sheet's later parts, after letters."""
+    parts = re.findall(r"\d+|[A-Za-z]+", claim.id)
+    return [(1, int(part), "") if part.isdecimal() else (0, 0, part) for part in parts]
+
+
+CLAIMS: dict[str, Claim] = {
+    claim.id: claim
+    for claim in sorted((c for question in QUESTIONS for c in question.CLAIMS), key=_place)
+}
+
+
+def judge_all(
+    claims: Iterable[Claim],
+    *,
+    draws: int = DRAWS,
+    seed: int = 0,
+    device: str = "cpu",
+    on_result: Callable[[Result], None] = lambda result: None,
+) -> list[Result]:
+    """Try each of them."""
+    results = []
+    for claim in claims:
+        results.append(judge(claim, draws=draws, seed=seed, device=device))
+        on_result(results[-1])
+    return results
+
+
+def errata(results: Iterable[Result]) -> list[Result]:
+    """The claims that do not hold as they stand in the sheets: each failed on its witness."""
+    return [result for result in results if result.ok and result.claim.literal is not None]

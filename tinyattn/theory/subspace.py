@@ -1,0 +1,53 @@
+"""Chapter 10, continued: getting a value back out of a sum.
+
+If v_a lives in one subspace and v_b in another that is orthogonal to it, a single matrix takes v_a
+out of v_a + v_b: the projector A Aᵀ. Its half, Aᵀ, gives coordinates, not vectors
+(derivations/09_extraction.md). Next: keys with noise.
+"""
+
+from __future__ import annotations
+
+from tinyattn import ops
+from tinyattn.backend import asarray
+from tinyattn.tensor import Tensor
+
+
+def projector(basis: Tensor) -> Tensor:
+    """The matrix that keeps the part in the span of an orthonormal basis, and nothing else.
+
+    Forward: P = A Aᵀ, A with the basis vectors as columns
+    Shapes:  basis (D, M) -> (D, D)
+    Source:  sheet 001, question 1 (b) i
+    """
+    return ops.matmul(basis, basis.swapaxes(-1, -2))
+
+
+def coordinates(basis: Tensor, vector: Tensor) -> Tensor:
+    """A vector's coordinates in an orthonormal basis.
+
+    Forward: c = Aᵀ s
+    Shapes:  basis (D, M), vector (D,) -> (M,)
+    Source:  derivations/09_extraction.md; what sheet 004's Aᵀ is
+    """
+    return ops.matmul(basis.swapaxes(-1, -2), vector)
+
+
+def oblique_projector(basis: Tensor, other: Tensor) -> Tensor:
+    """The same for any basis, and an `other` subspace that need not be orthogonal to it.
+
+    It keeps the span of `basis` and sends that of `other` to zero; with no `other` columns it is
+    the orthogonal projector of any basis, A (AᵀA)⁻¹ Aᵀ.
+
+    Forward: P = [A 0] [A B]⁺
+    Shapes:  basis A (D, M), other B (D, N) -> (D, D)
+    Raises:  ValueError if the columns of both together are linearly dependent
+    Source:  derivations/09_extraction.md
+    """
+    import numpy as np
+
+    a, b = basis.numpy(), other.numpy()
+    both = np.concatenate([a, b], axis=1)
+    if np.linalg.matrix_rank(both) < both.shape[1]:
+        raise ValueError("oblique_projector: the columns of basis and other must be independent")
+    kept = np.concatenate([a, np.zeros_like(b)], axis=1)
+    return Tensor(asarray(kept @ np.linalg.pinv(both), device=basis.device))

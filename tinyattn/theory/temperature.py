@@ -1,0 +1,66 @@
+"""Chapter 10, continued: temperature.
+
+A factor β on all scores makes attention sharper; 1/β is a temperature. A score is a product of two
+vectors of I numbers, and grows like √I: with β = 1/√I it does not (derivations/13_temperature.md).
+Next: one matrix for two.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from tinyattn import ops
+from tinyattn.tensor import Tensor
+
+
+def score_scale(width: int) -> float:
+    """β = 1/√I: scores of independent vectors with variance 1 in each number have variance 1.
+
+    Source: sheet 003, problem 2 (a); Vaswani and others 2017, section 3.2.1
+    """
+    return 1 / math.sqrt(width)
+
+
+def score_variance(cov_h: Any, cov_e: Any) -> float:
+    """The variance of h·e for independent h and e with mean 0.
+
+    Forward: Var(h·e) = tr(C_h C_e), whatever their distributions
+    Shapes:  covariances (I, I)
+    Source:  derivations/13_temperature.md
+    """
+    return float(np.sum(np.asarray(cov_h) * np.asarray(cov_e)))
+
+
+def enumerated_moments(mix_h: Tensor, mix_e: Tensor) -> tuple[float, float]:
+    """Mean and variance of h·e over all signs, exactly: h = A s and e = B t, s and t of ±1.
+
+    Every sign is as likely as its opposite, so C_h = A Aᵀ and C_e = B Bᵀ.
+
+    Shapes: A = mix_h (I, M), B = mix_e (I, N); takes 2^(M + N) products
+    """
+    h, e = (_all_signs(mix) for mix in (mix_h, mix_e))
+    return _moments(ops.matmul(h, e.swapaxes(-1, -2)))
+
+
+def coupled_moments(mix: Tensor, partner: Callable[[Tensor], Tensor]) -> tuple[float, float]:
+    """The same when e is a function of h: what independence was needed for.
+
+    Shapes: mix (I, M); partner maps all h (2^M, I) to the e that belong to them
+    """
+    h = _all_signs(mix)
+    return _moments((h * partner(h)).sum(axis=-1))
+
+
+def _all_signs(mix: Tensor) -> Tensor:
+    signs = np.array(list(product([-1.0, 1.0], repeat=mix.shape[1])))
+    return ops.matmul(Tensor(signs, dtype=mix.dtype, device=mix.device), mix.swapaxes(-1, -2))
+
+
+def _moments(scores: Tensor) -> tuple[float, float]:
+    mean = scores.mean()
+    return mean.item(), ((scores - mean) ** 2).mean().item()

@@ -1,0 +1,94 @@
+"""Chapter 10: what is true of attention weights, whatever they are used for.
+
+The chapters before built attention and trained with it. This one asks what it can and cannot do,
+in the words of five answer sheets to two problem sets (000 to 004): every construction in them is a
+function here, on the operations that the models use, and every claim is checked on it.
+
+Weights are a softmax of scores, so they depend on differences of scores only. The bounds below say
+by how much a score must lead, and how far weights can move (derivations/03_softmax.md and
+derivations/07_copying.md). Throughout the chapter n is the number of keys, as in the sheets. Next:
+queries.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tinyattn import ops
+from tinyattn.tensor import Tensor
+
+
+def weight_bounds(gap: float, n: int) -> tuple[float, float]:
+    """Between what the largest of n weights lies, if its score leads the second by `gap`.
+
+    Forward: 1/(1 + (n - 1) e^-gap) ≤ α ≤ 1/(1 + e^-gap); the first is reached when all rivals tie,
+             the second when all but one are far behind
+    Units:   gap nats -> weights
+    Raises:  ValueError for a gap below 0, or fewer than 2 keys
+    Source:  derivations/07_copying.md
+    """
+    if gap < 0 or n < 2:
+        raise ValueError(f"weight_bounds: gap must be at least 0 and n at least 2; got {gap}, {n}")
+    rival = math.exp(-gap)
+    return 1 / (1 + (n - 1) * rival), 1 / (1 + rival)
+
+
+def lead_needed(n: int, error: float, chosen: int = 1) -> float:
+    """The lead that gives `chosen` of n keys, equally high, all weight but `error`.
+
+    Forward: gap = ln((n - k)(1 - η)/(k η)), k = chosen, η = error
+    Units:   nats
+    Raises:  ValueError unless 0 < error < 1 and 1 ≤ chosen < n
+    Source:  derivations/07_copying.md
+    """
+    if not (0 < error < 1 and 1 <= chosen < n):
+        raise ValueError(
+            f"lead_needed: needs 0 < error < 1 and 1 <= chosen < n; got {error}, {chosen} and {n}"
+        )
+    return math.log((n - chosen) * (1 - error) / (chosen * error))
+
+
+def imbalance(difference: float) -> float:
+    """How far from ½ each of two keys' share of their common weight is.
+
+    Forward: |α_a/(α_a + α_b) - ½| = ½ tanh(|s_a - s_b|/2)
+    Units:   difference nats -> share
+    Source:  derivations/08_averaging.md
+    """
+    return math.tanh(abs(difference) / 2) / 2
+
+
+def largest_move(change: Any) -> float:
+    """The most that any weights can move, in total variation, when scores change so.
+
+    Forward: ½ Σ_i |Δα_i| ≤ tanh(r/4), r = max Δs - min Δs
+    Shapes:  change Δs (n,)
+    Source:  derivations/03_softmax.md
+    """
+    moved = Tensor(change)
+    return math.tanh((moved.max() - moved.min()).item() / 4)
+
+
+def jacobian(weights: Tensor) -> Tensor:
+    """How weights move with scores: ∂α_i/∂s_j.
+
+    Forward: J = diag(α) - α αᵀ
+    Shapes:  (n,) -> (n, n)
+    Source:  derivations/03_softmax.md
+    """
+    n = weights.shape[0]
+    identity = weights.xp.eye(n, dtype=weights.dtype)
+    found: Tensor = weights * identity - ops.matmul(weights.reshape(n, 1), weights.reshape(1, n))
+    return found
+
+
+def entropy(weights: Tensor) -> float:
+    """How spread out weights are: 0 on a single key, ln n evenly over n.
+
+    Forward: H = -Σ_i α_i ln α_i, with 0 ln 0 = 0
+    Units:   nats
+    Source:  Shannon 1948
+    """
+    p = weights.numpy()
+    return float(-sum(x * math.log(x) for x in p[p > 0].tolist()))
