@@ -1,4 +1,4 @@
-"""What the documentation says is so: code runs, files exist, commands parse."""
+"""What the documentation says is so: code runs, figures are drawn, files exist, commands parse."""
 
 import contextlib
 import doctest
@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+import numpy as np
 import pytest
 
 import tinyattn
@@ -25,10 +26,12 @@ PAGES = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "derivations
 SOURCES = [*sorted((ROOT / "tinyattn").rglob("*.py")), *sorted((ROOT / "examples").glob("*.py"))]
 
 PYTHON = re.compile(r"^```python\n(.*?)^```\n(?:\n*```text\n(.*?)^```$)?", re.M | re.S)
+FIGURE = re.compile(r"!\[([^\]]+)\]\((figures/[^)]+)\)")
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 PATH = re.compile(r"\b(?:derivations|tinyattn|tests|examples|benchmarks)/[\w./]*[\w/]")
 IMPLEMENTED = re.compile(r"`(\w+)`\s+in\s+\[([\w./]+)\]")
 COMMAND = re.compile(r"(?:^ +|&& |`)tinyattn (\w[^`\n]*)", re.M)
+BLOCK = re.compile(r"^(?![-#>| ]|\d+[.)] |$).+\n(?:[-+*] |1[.)] |#+ |>|=+$|-+$)", re.M)
 MATHS = re.compile(r"\$\$(.+?)\$\$|\$([^$]+?)\$", re.S)
 
 
@@ -49,19 +52,53 @@ def ops_restored() -> Iterator[None]:
     OPS.update(before)
 
 
+@pytest.fixture
+def studio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A page runs in a folder of its own, with an empty figures/ to draw into."""
+    (tmp_path / "figures").mkdir()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@contextlib.contextmanager
+def drawing_without_a_screen(page: Path) -> Iterator[None]:
+    """For a page that draws: matplotlib (the extra `test` has it) with its own settings."""
+    if not re.search(r"^ *(import|from) matplotlib", page.read_text("utf-8"), re.M):
+        yield
+        return
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    try:
+        with matplotlib.rc_context():
+            matplotlib.rcdefaults()
+            yield
+    finally:
+        pyplot.close("all")
+
+
 # Code --------------------------------------------------------------------------------------
 
 
 @every_page
-def test_python_on_a_page_prints_what_the_page_says(page: Path, ops_restored: None) -> None:
-    namespace = {"__name__": page.stem}
-    for number, block in enumerate(PYTHON.finditer(page.read_text("utf-8")), start=1):
-        code, expected = block.groups()
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
-            exec(compile(code, f"{page.name}, block {number}", "exec"), namespace)
-        if expected is not None:
-            assert printed.getvalue() == expected
+def test_python_on_a_page_prints_and_draws_what_the_page_says(
+    page: Path, studio: Path, ops_restored: None
+) -> None:
+    text = page.read_text("utf-8")
+    with drawing_without_a_screen(page):
+        namespace = {"__name__": page.stem}
+        for number, block in enumerate(PYTHON.finditer(text), start=1):
+            code, expected = block.groups()
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed):
+                exec(compile(code, f"{page.name}, block {number}", "exec"), namespace)
+            if expected is not None:
+                assert printed.getvalue() == expected
+    drawn = {f"figures/{file.name}" for file in (studio / "figures").iterdir()}
+    assert drawn == {file for _, file in FIGURE.findall(text)}
+    for file in sorted(drawn):
+        assert_same_picture(studio / file, page.parent / file)
 
 
 @every_derivation
@@ -73,6 +110,32 @@ def test_examples_in_docstrings_are_right() -> None:
     modules = pkgutil.walk_packages(tinyattn.__path__, "tinyattn.")
     for name in [m.name for m in modules if not m.name.endswith("__main__")]:
         assert doctest.testmod(importlib.import_module(name)).failed == 0, name
+
+
+# Figures -----------------------------------------------------------------------------------
+
+
+def assert_same_picture(new: Path, kept: Path) -> None:
+    """The picture in the repository is what the page draws now.
+
+    Versions of matplotlib place letters differently: pixels are compared where the version is the
+    same, and else only the size.
+    """
+    from PIL import Image  # matplotlib has it
+
+    advice = f"{kept} is not what the page draws; if it should be, copy {new} there"
+    assert kept.exists(), advice
+    with Image.open(new) as now, Image.open(kept) as then:
+        assert now.size == then.size, advice
+        if now.info.get("Software") == then.info.get("Software"):
+            moved = np.asarray(now, int) - np.asarray(then, int)
+            assert (abs(moved).max(axis=-1) > 25).mean() < 0.001, advice
+
+
+def test_pictures_are_those_that_pages_show() -> None:
+    shown = {file for page in DERIVATIONS for _, file in FIGURE.findall(page.read_text("utf-8"))}
+    kept = {f"figures/{file.name}" for file in (ROOT / "derivations/figures").glob("*")}
+    assert kept == shown
 
 
 # Names -------------------------------------------------------------------------------------
@@ -131,10 +194,11 @@ def test_options_and_recipes_that_the_readme_mentions_exist() -> None:
 
 
 @every_derivation
-def test_formulas_survive_markdown(page: Path) -> None:
+def test_formulas_and_paragraphs_survive_markdown(page: Path) -> None:
     """An escaped mark loses its backslash, and marks in pairs become emphasis."""
     text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text("utf-8"), flags=re.S)
     assert "$" not in MATHS.sub("", text)
+    assert not BLOCK.search(text), "a line inside a paragraph that Markdown takes for a list"
     for display, inline in MATHS.findall(text):
         formula = display or inline
         assert not re.search(r"\\[^A-Za-z]|[*<]|[^A-Za-z0-9]_", formula), formula
