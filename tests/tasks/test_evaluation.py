@@ -1,6 +1,8 @@
 """Judging: exact matches, an honest interval, and answers that no shortcut changes."""
 
 import os
+from collections import Counter
+from itertools import combinations
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +19,7 @@ from tinyattn.tasks.evaluation import (
     ANSWER_STEPS,
     Score,
     answer,
+    fisher_exact,
     most_common,
     save_predictions,
     score,
@@ -43,6 +46,27 @@ def test_the_interval_solves_wilsons_equation(counts: tuple[int, int]) -> None:
     for p in (low, high):
         distance = abs(found.accuracy - p)
         assert distance == pytest.approx(1.959964 * np.sqrt(p * (1 - p) / found.total), abs=1e-6)
+
+
+def test_a_lady_tastes_tea() -> None:
+    """Fisher's own example: of four cups with milk first, three are told."""
+    assert fisher_exact(Score(3, 4), Score(1, 4)) == pytest.approx(34 / 70)
+    assert fisher_exact(Score(4, 4), Score(0, 4)) == pytest.approx(2 / 70)
+    assert fisher_exact(Score(6, 500), Score(25, 500)) == pytest.approx(7.32437e-4, rel=1e-5)
+    assert fisher_exact(Score(0, 0), Score(3, 4)) == 1
+
+
+@given(st.lists(st.booleans(), max_size=5), st.lists(st.booleans(), max_size=5))
+def test_fishers_test_deals_the_answers_out_anew(first: list[bool], second: list[bool]) -> None:
+    """All ways to choose whose answers are whose: the share that is at least as unlikely."""
+    everyone, n = [*first, *second], len(first)
+    counts = Counter(
+        sum(everyone[i] for i in mine) for mine in combinations(range(len(everyone)), n)
+    )
+    wanted = sum(c for c in counts.values() if c <= counts[sum(first)]) / counts.total()
+    a, b = (Score(sum(answers), len(answers)) for answers in (first, second))
+    assert fisher_exact(a, b) == pytest.approx(wanted)
+    assert fisher_exact(b, a) == fisher_exact(a, b)
 
 
 def test_a_score_says_the_same_to_people_and_programs() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -27,19 +28,39 @@ from tinyattn.cli.options import (
 @click.argument("pairs", type=FILE)
 @option("--from", "start", type=FILE, default="runs/finetune", help="The run or checkpoint.")
 @option("--predictions", type=FILE, help="Where to write them; by default into the run folder.")
+@option("--report", is_flag=True, help="Say what the answers are made of; needs --train.")
+@option("--train", type=FILE, help="For --report: the pairs that the model was finetuned on.")
+@option("--corpus", type=FILE, help="For --report: the text it was pretrained on, if it was.")
 @UNKNOWN
 @DEVICE
 @JSON
 def evaluate(
-    pairs: Path, start: Path, predictions: Path | None, unknown: str, device: str, as_json: bool
-) -> None:
-    """Ask a model the questions in PAIRS, and count exact matches where answers are given."""
+    pairs: Path, start: Path, predictions: Path | None, report: bool, train: Path | None,
+    corpus: Path | None, unknown: str, device: str, as_json: bool,
+) -> None:  # fmt: skip
+    """Ask a model the questions in PAIRS, and count exact matches where answers are given.
+
+    With --report, tell invented places from places that training texts have, the accuracy for rare
+    and frequent places, and whether wrong answers go by the name. What counts as training text must
+    be named: leave --corpus out for a model that was not pretrained.
+
+    \b
+    tinyattn evaluate birth_dev.tsv
+    tinyattn evaluate birth_dev.tsv --report --train birth_places_train.tsv --corpus wiki.txt
+    """
     from tinyattn.data.text import read_pairs
+    from tinyattn.report.considered import as_table
     from tinyattn.report.progress import Progress
     from tinyattn.tasks.evaluation import answer, check_writable, save_predictions, score
     from tinyattn.tasks.runs import PREDICTIONS, load_run
 
+    if report and train is None:
+        raise click.UsageError("--report needs --train PAIRS, those that the model was finetuned "
+                               "on, and --corpus FILE if it was pretrained")  # fmt: skip
+    if not report and (train or corpus):
+        raise click.UsageError("--train and --corpus are for --report; give that too")
     asked = read_pairs(pairs)
+    texts = _training_texts(pairs, train, corpus) if train else None
     path = predictions or (start if start.is_dir() else start.parent) / PREDICTIONS
     trained = load_run(start, device=open_device(device))
     check_writable(path)
@@ -52,12 +73,50 @@ def evaluate(
         click.echo(f"note: {start} was pretrained, but never taught to answer; finetune it first",
                    err=True)  # fmt: skip
     result = score(answers, [a or "" for _, a in asked]) if asked[0][1] is not None else None
+    found = _consider(trained, texts, answers) if texts else None
     if as_json:
         print_json({**(result.as_dict() if result else {"total": len(asked)}),
-                     "predictions": str(path)})  # fmt: skip
-    else:
-        click.echo(f"correct: {result}" if result else f"{len(asked)} questions have no answers")
-        click.echo(f"predictions: {path}")
+                    "predictions": str(path),
+                    **({"report": found.as_dict()} if found else {})})  # fmt: skip
+        return
+    click.echo(f"correct: {result}" if result else f"{len(asked)} questions have no answers")
+    click.echo(f"predictions: {path}")
+    if found:
+        click.echo(f"training texts: {f'{corpus}, ' if corpus else ''}{train}")
+        click.echo(as_table(found))
+
+
+Texts = tuple[list[tuple[str, str]], list[tuple[str, str]], str]
+
+
+def _training_texts(pairs: Path, train: Path, corpus: Path | None) -> Texts:
+    """The pairs that are asked, those that were learnt, and the corpus: all that a report reads.
+
+    Raises: DataError, before the model is asked anything.
+    """
+    from tinyattn.data.text import DataError, read_pairs, read_text
+
+    answered = []
+    for path in (pairs, train):
+        answered.append([(q, a) for q, a in read_pairs(path) if a is not None])
+        if not answered[-1]:
+            raise DataError(f"{path}: no line has a tab and an answer, which --report needs to "
+                            "tell right from wrong, and known places from new ones")  # fmt: skip
+    return answered[0], answered[1], read_text(corpus) if corpus else ""
+
+
+def _consider(trained: Any, texts: Texts, answers: list[str]) -> Any:
+    """The report; says on stderr if the model cannot have learnt from these texts."""
+    from tinyattn.tasks.considered import as_taught, consider
+
+    asked, train, corpus = texts
+    train, same = as_taught(train, trained)
+    if not same and trained.about["stage"] == "finetune":
+        click.echo("note: the model was finetuned on other pairs than those of --train", err=True)
+    if corpus and {*corpus} != {*trained.vocabulary.characters[2:]}:
+        click.echo("note: the text of --corpus has other characters than the one that the model "
+                   "was made for", err=True)  # fmt: skip
+    return consider(asked, answers, train, corpus)
 
 
 @click.command()

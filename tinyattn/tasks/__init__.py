@@ -5,6 +5,8 @@ from tinyattn.tasks.runs import Trained, load_run
 from tinyattn.tasks.examples import QuestionExamples, SpanExamples, TextExamples
 from tinyattn.tasks.knowledge import RunOptions, finetune, pretrain
 from tinyattn.tasks.evaluation import Score, answer, score
+from tinyattn.tasks.similarity import Probe, nearest, probe
+from tinyattn.tasks.considered import Report, consider
 from tinyattn.tasks.conversion import convert
 from tinyattn.tasks.quickstart import quickstart
 from tinyattn.tasks.family import causal_attentions, family, with_attention
@@ -13,8 +15,9 @@ from tinyattn.tasks.dependency import load_parser, parse_sentences, train_parser
 from tinyattn.tasks.parsers import attachment, compare_penalties
 
 __all__ = [
-    "QuestionExamples", "Recipe", "RunOptions", "Score", "SpanExamples", "Symbols", "TextExamples",
-    "Trained", "TreeExamples", "answer", "attachment", "baselines", "causal_attentions",
-    "compare_penalties", "convert", "family", "finetune", "load_parser", "load_recipe", "load_run",
-    "parse_sentences", "pretrain", "quickstart", "score", "split", "train_parser", "with_attention",
+    "Probe", "QuestionExamples", "Recipe", "Report", "RunOptions", "Score", "SpanExamples",
+    "Symbols", "TextExamples", "Trained", "TreeExamples", "answer", "attachment", "baselines",
+    "causal_attentions", "compare_penalties", "consider", "convert", "family", "finetune",
+    "load_parser", "load_recipe", "load_run", "nearest", "parse_sentences", "pretrain", "probe",
+    "quickstart", "score", "split", "train_parser", "with_attention",
 ]  # fmt: skip

@@ -1,8 +1,8 @@
 """Chapter 9, continued: judging the answers.
 
 An answer is right if it is the expected place, letter for letter. Of so many right answers out of
-so many questions, the interval says what share a much longer examination might show. Next: one
-model, written in two ways.
+so many questions, the interval says what share a much longer examination might show. Next:
+answers that go by the name.
 """
 
 from __future__ import annotations
@@ -68,6 +68,19 @@ class Score:
 def score(predictions: Sequence[str], answers: Sequence[str]) -> Score:
     """Exact matches."""
     return Score(sum(p == a for p, a in zip(predictions, answers, strict=True)), len(answers))
+
+
+def fisher_exact(a: Score, b: Score) -> float:
+    """How likely counts at least as far apart would be if both had the same true share.
+
+    Forward: p = Σ P(k) over all k with P(k) ≤ P(a.correct); P(k) = C(n, k) C(m, t - k)/C(n + m, t)
+             is the chance that k of the t right answers in all are a's, with n and m questions
+    Source:  Fisher's exact test, two-sided (Fisher 1935). It takes the questions for different
+             ones; where both answered the same, which they got right says more than how many
+    """
+    n, m, t = a.total, b.total, a.correct + b.correct
+    ways = {k: math.comb(n, k) * math.comb(m, t - k) for k in range(max(0, t - m), min(n, t) + 1)}
+    return sum(w for w in ways.values() if w <= ways[a.correct]) / math.comb(n + m, t)
 
 
 def most_common(answers: Sequence[str]) -> str:

@@ -1,0 +1,82 @@
+"""`evaluate --report`: what it prints, and what it needs to be told."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+AsJson = Callable[..., dict[str, Any]]
+
+
+def test_a_report_stands_beside_the_score(
+    job: Any, tinyattn: Any, as_json: AsJson, tmp_path: Path
+) -> None:
+    plain = ["evaluate", job.dev, "--from", job.finetuned, "--predictions", tmp_path / "p"]
+    words = [*plain, "--report", "--train", job.train, "--corpus", job.corpus]
+    found = as_json(*words)
+    report = found.pop("report")
+    assert found == as_json(*plain)
+    answers = report["answers"]
+    assert answers["right"]["count"] == found["correct"]
+    assert sum(answers[kind]["count"] for kind in ("right", "seen_but_wrong", "invented",
+                                                   "empty")) == 4  # fmt: skip
+    assert as_json(*words)["report"] == report
+
+    said = tinyattn(*words)
+    assert said.stderr == ""
+    assert said.stdout.startswith(tinyattn(*plain).stdout)
+    assert f"training texts: {job.corpus}, {job.train}\n" in said.stdout
+    assert "birthplace" not in tinyattn(*plain).stdout
+
+
+def test_a_model_that_was_not_pretrained_has_no_corpus(
+    job: Any, tinyattn: Any, as_json: AsJson, tmp_path: Path
+) -> None:
+    tinyattn("finetune", job.train, "--corpus", job.corpus, *job.settings, "--out", tmp_path / "f")
+    words = ["evaluate", job.dev, "--from", tmp_path / "f", "--report", "--train", job.train]
+    assert as_json(*words)["report"]["answers"]["only_in_corpus"]["count"] == 0
+    assert f"training texts: {job.train}\n" in tinyattn(*words).stdout
+
+
+def test_other_texts_than_those_of_the_run_are_noticed(
+    job: Any, tinyattn: Any, tmp_path: Path
+) -> None:
+    plain = ["evaluate", job.dev, "--predictions", tmp_path / "p", "--report", "--from"]
+    other = [*plain, job.finetuned, "--train", job.dev]
+    assert "note: the model was finetuned on other pairs" in tinyattn(*other).stderr
+    odd = tmp_path / "odd.txt"
+    odd.write_text("ß")
+    other = [*plain, job.finetuned, "--train", job.train, "--corpus", odd]
+    assert tinyattn(*other).stderr == ("note: the text of --corpus has other characters than the "
+                                       "one that the model was made for\n")  # fmt: skip
+    only_pretrained = [*plain, job.pretrained, "--train", job.train]
+    assert tinyattn(*only_pretrained).stderr.count("note: ") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        ("DEV --report", 2, "--report needs --train PAIRS, those that the model was finetuned on, "
+                            "and --corpus FILE if it was pretrained"),
+        ("DEV --report --corpus CORPUS", 2, "--report needs --train PAIRS"),
+        ("DEV --train TRAIN", 2, "--train and --corpus are for --report; give that too"),
+        ("DEV --corpus CORPUS", 2, "--train and --corpus are for --report; give that too"),
+        ("TEST --report --train TRAIN", 1, "birth_test_inputs.tsv: no line has a tab and an "
+                                           "answer, which --report needs"),
+        ("DEV --report --train TEST", 1, "birth_test_inputs.tsv: no line has a tab"),
+        ("DEV --report --train TRAIN --corpus MISSING", 1, "missing.txt: no such file"),
+    ],
+)  # fmt: skip
+def test_a_report_that_cannot_be_made_is_refused_before_the_questions_are_asked(
+    job: Any, tinyattn: Any, tmp_path: Path, words: str, status: int, message: str
+) -> None:
+    names = {"DEV": job.dev, "TRAIN": job.train, "TEST": job.test, "CORPUS": job.corpus,
+             "MISSING": tmp_path / "missing.txt"}  # fmt: skip
+    given = [names.get(word, word) for word in words.split()]
+    predictions = tmp_path / "p"
+    result = tinyattn("evaluate", *given, "--from", job.finetuned, "--predictions", predictions,
+                      status=status)  # fmt: skip
+    assert result.stdout == "" and result.stderr.count("\n") == 1
+    assert message in result.stderr
+    assert not predictions.exists()

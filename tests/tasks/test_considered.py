@@ -1,0 +1,212 @@
+"""What answers are made of: each number against a slower way to count it, or a planted case."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from tinyattn.data import World
+from tinyattn.report.considered import as_table
+from tinyattn.tasks.considered import (
+    GROUPS,
+    as_taught,
+    by_frequency,
+    consider,
+    occurrences,
+)
+from tinyattn.tasks.evaluation import Score
+from tinyattn.tasks.knowledge import RunOptions, finetune
+from tinyattn.tasks.runs import Trained
+from tinyattn.tasks.similarity import nearest
+
+# Occurrences ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("phrase", "text", "count"),
+    [
+        ("Oz", "Oz, Ozu; in Oz.\nBoz Oz", 3),
+        ("New Oz", "New Oz is new, Oz is not. New\nOz", 1),
+        ("Oz", "Oz1 1Oz Oz-on-Sea O'Oz _Oz_", 3),  # a hyphen, an apostrophe and a _ are no letters
+        ("Zu", "Zürich Zu\u0308rich Zuß ZuЖ Zu", 1),  # also not with an accent of its own
+        ("Zürich", "in Zürich", 1),
+        ("oz", "Oz", 0),
+        ("", "Oz", 0),
+        ("Oz", "", 0),
+        ("a a", "a a a", 2),
+    ],
+)
+def test_whole_words_and_phrases(phrase: str, text: str, count: int) -> None:
+    assert occurrences(phrase, text) == count
+
+
+@given(st.text("ab \u0308-", min_size=1, max_size=3), st.text("ab \u0308-", max_size=30))
+def test_occurrences_are_what_a_regular_expression_finds(phrase: str, text: str) -> None:
+    letters = "[ab\u0308]"
+    pattern = f"(?<!{letters})(?={re.escape(phrase)}(?!{letters}))"
+    assert occurrences(phrase, text) == len(re.findall(pattern, text))
+
+
+# Frequency ------------------------------------------------------------------------------------
+
+ASKED = st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=40)
+COUNTS = st.fixed_dictionaries({place: st.integers(0, 9) for place in "abcdefgh"})
+
+
+@given(ASKED, COUNTS, st.randoms(use_true_random=False))
+def test_groups_by_frequency_part_the_questions(
+    places: list[str], count: dict[str, int], random: Any
+) -> None:
+    right = [random.random() < 0.5 for _ in places]
+    groups = by_frequency(places, right, count)
+    assert sum(group.score.total for group in groups) == len(places)
+    assert sum(group.score.correct for group in groups) == sum(right)
+    edges = [edge for group in groups for edge in (group.fewest, group.most)]
+    assert edges == sorted(edges) and len({*edges}) == sum(
+        1 + (group.fewest < group.most) for group in groups
+    )  # no two groups overlap, so equally frequent places stay together
+    for group in groups:
+        inside = [i for i, p in enumerate(places) if group.fewest <= count[p] <= group.most]
+        assert group.score == Score(sum(right[i] for i in inside), len(inside))
+        assert group.places == len({places[i] for i in inside})
+        assert (group.fewest == 0) == (group.most == 0)  # those that never occur are alone
+    assert len([group for group in groups if group.most]) <= GROUPS
+
+
+@given(st.integers(1, 50))
+def test_groups_are_quarters_where_all_frequencies_differ(number: int) -> None:
+    places = [str(i) for i in range(number)]
+    groups = by_frequency(places, [True] * number, {p: int(p) + 1 for p in places})
+    sizes = [group.score.total for group in groups]
+    assert len(sizes) == min(number, GROUPS) and max(sizes) - min(sizes) <= 1
+
+
+def test_a_place_of_many_questions_goes_where_the_middle_of_them_does() -> None:
+    groups = by_frequency([*"abbbbbbbbc"], [True] * 10, {"a": 1, "b": 2, "c": 3})
+    assert [(group.fewest, group.score.total) for group in groups] == [(1, 1), (2, 8), (3, 1)]
+
+
+# All of it ------------------------------------------------------------------------------------
+
+CORPUS = "Ada Ash was born in Oz.\nThe miller Bob Birch comes from New Ur, not Oz.\nCy Cole, Oz.\n"
+TRAIN = [("Where was Ada Ash born?", "Oz"), ("Where was Bob Birch born?", "New Ur"),
+         ("Where was Bob Beech born?", "Qom")]  # fmt: skip
+DEV = [(f"Where was {name} born?", place) for name, place in [
+    ("Ada Asher", "Oz"), ("Bob Birk", "Qom"), ("Cy Cole", "Oz"), ("Di Dale", "Nix"),
+    ("Ed Elm", "Oz"), ("Flo Fir", "New Ur"), ("Guy Gum", "Oz"),
+]]  # fmt: skip
+ANSWERS = ["Oz", "New Ur", "miller", "Ozur", " ", "Oz ", "Ozur"]
+
+
+def test_a_report_of_all_kinds_of_answers() -> None:
+    report = consider(DEV, ANSWERS, TRAIN, CORPUS)
+    assert report.score == Score(1, 7)
+    assert (report.taught, report.read, report.invented, report.empty) == (2, 1, 2, 1)
+    assert report.inventions == ["Ozur"]
+    assert [(g.fewest, g.most, g.places, g.score) for g in report.groups] == [
+        (0, 0, 1, Score(0, 1)), (1, 1, 1, Score(0, 1)), (2, 2, 1, Score(0, 1)),
+        (4, 4, 1, Score(1, 4)),
+    ]  # fmt: skip
+    # Bob Birk is most like Bob Birch, who is from New Ur: the one wrong answer that goes by a name.
+    # The other wrong ones have no name near, or are no birthplace.
+    near = [rows.tolist() for rows in nearest([q for q, _ in DEV], [q for q, _ in TRAIN])]
+    assert near[:3] == [[0], [1], [0, 1, 2]]
+    assert report.wrong.total == 6
+    assert report.wrong.hits == pytest.approx(1 + 1 / 3)  # Flo Fir is like nobody: a third
+    assert report.wrong.chance == pytest.approx(2 / 3)
+    assert report.expected.total == 7
+
+
+def test_spaces_around_a_place_do_not_make_it_another_but_do_make_it_wrong() -> None:
+    asked = [
+        ("Where was A born?", " Oz"),
+        ("Where was B born?", "Oz"),
+        ("Where was C born?", " Oz"),
+    ]
+    report = consider(asked, ["Oz", " Oz ", " Oz"], [("Where was D born?", "Oz ")])
+    assert (report.score, report.taught) == (Score(1, 3), 2)
+    assert [(g.fewest, g.most, g.places) for g in report.groups] == [(1, 1, 1)]
+    assert (report.wrong.hits, report.expected.hits) == (2, 3)
+
+
+def test_inventions_are_listed_by_how_often_they_were_answered() -> None:
+    answers = ["Xo", "Bo", "Ao", "Xo", "Bo", "Xo", "Co"]
+    assert consider(DEV, answers, TRAIN, CORPUS).inventions == ["Xo", "Bo", "Ao", "Co"]
+
+
+def test_without_a_corpus_only_what_was_taught_was_seen() -> None:
+    report = consider(DEV, ANSWERS, TRAIN)
+    assert (report.taught, report.read, report.invented, report.empty) == (2, 0, 3, 1)
+    assert report.inventions == ["Ozur", "miller"]
+    assert [(group.fewest, group.most) for group in report.groups] == [(0, 0), (1, 1)]
+
+
+def test_a_report_says_the_same_to_programs() -> None:
+    report = consider(DEV, ANSWERS, TRAIN, CORPUS)
+    facts = json.loads(json.dumps(report.as_dict()))
+    assert facts.keys() == {"answers", "inventions", "by_frequency", "nearest_name"}
+    counts = {kind: share["count"] for kind, share in facts["answers"].items()}
+    assert counts == {
+        "right": 1, "seen_but_wrong": 3, "in_training_pairs": 2, "only_in_corpus": 1, "invented": 2,
+        "empty": 1,
+    }  # fmt: skip
+    low, high = Score(2, 7).interval
+    assert facts["answers"]["invented"] == {"count": 2, "share": 2 / 7, "low": low, "high": high}
+    assert facts["by_frequency"][3]["score"] == Score(1, 4).as_dict()
+    assert facts["nearest_name"]["wrong_answers"]["hits"] == report.wrong.hits
+    assert facts["nearest_name"]["expected_places"]["chance"] == report.expected.chance
+
+
+def test_a_report_says_the_same_to_people() -> None:
+    lines = as_table(consider(DEV, ANSWERS, TRAIN, CORPUS)).splitlines()
+    rows = {re.split(r"\s{2,}", line.strip())[0]: line for line in lines}
+    assert "3 of 7      42.9 %" in rows["wrong, but seen in a training text"]
+    assert "2 of 7      28.6 %" in rows["invented: in no training text"]
+    assert "(such as 'Ozur')" in rows
+    assert "0 of 1       0.0 %" in rows["1 time (1 place)"]
+    assert "1 of 4      25.0 %" in rows["4 times (1 place)"]
+    assert "1.3 of 6         0.7" in rows["wrong answers"]
+    many = consider(DEV, [f"Ozu{i}" for i in range(7)], TRAIN)
+    assert "'Ozu0', 'Ozu1', 'Ozu2', 'Ozu3', 'Ozu4' and 2 more)" in as_table(many)
+    perfect = as_table(consider(DEV, [place for _, place in DEV], TRAIN))
+    assert "wrong answers: none to compare" in perfect and "such as" not in perfect
+
+
+@given(st.lists(st.text("Oz ü", max_size=4), min_size=3, max_size=3))
+def test_the_kinds_add_up(answers: list[str]) -> None:
+    assume(any(answers))
+    asked, train = [("ab", "Oz"), ("b", "Ozü"), ("", "z")], [("c", "Oz"), ("cü", "zO")]
+    report = consider(asked, answers, train, "zü O Oz")
+    kinds = (report.taught, report.read, report.invented, report.empty)
+    assert report.score.correct + sum(kinds) == report.score.total == 3
+    assert min(kinds) >= 0
+    seen = {"Oz", "zO", "zü", "O", "zü O", "O Oz", "zü O Oz"}
+    expected = [a for a, (_, place) in zip(answers, asked, strict=True)
+                if a != place and a.strip() and a.strip() not in seen]  # fmt: skip
+    assert report.invented == len(expected)
+    assert {*report.inventions} == {a.strip() for a in expected}
+
+
+# What was taught ------------------------------------------------------------------------------
+
+
+def test_a_run_knows_the_pairs_that_it_was_taught(answering: Trained, people: World) -> None:
+    assert as_taught(people.train, answering) == (people.train, True)
+    assert as_taught(people.dev, answering) == (people.dev, False)
+    assert as_taught(people.train[::-1], answering)[1] is False
+
+
+@pytest.mark.parametrize("ascii_questions", [False, True])
+def test_places_are_compared_as_they_were_taught(
+    ascii_questions: bool, people: World, small: Any, tmp_path: Any
+) -> None:
+    odd = [("Where was Ünal born?", "Zürich"), *people.train]
+    recipe = small(data__ascii_questions=ascii_questions, scratch__steps=1)
+    run = finetune(odd, recipe, RunOptions(tmp_path), text=people.corpus, unknown="drop")
+    read, same = as_taught(odd, run)
+    assert same and read == [("Where was nal born?", "Zrich"), *people.train]
+    assert consider(people.dev[:1], ["Zrich"], read).invented == 0
+    assert consider(people.dev[:1], ["Zürich"], read).invented == 1

@@ -1,0 +1,126 @@
+"""Near names by brute force; a probe against all deals there are, and against planted models."""
+
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tinyattn.tasks.similarity import SHUFFLES, nearest, probe
+
+# Similarity -----------------------------------------------------------------------------------
+
+NAMES = st.lists(st.text("abä ", max_size=6), min_size=1, max_size=6)
+
+
+def dice(a: str, b: str) -> Fraction:
+    """By the book, in whole numbers."""
+    first, second = ({f" {name} "[i : i + 3] for i in range(len(name))} for name in (a, b))
+    total = len(first) + len(second)
+    return Fraction(2 * len(first & second), total) if total else Fraction(0)
+
+
+def stripped(questions: Sequence[str]) -> list[str]:
+    """Without the shared beginning and end, a letter at a time."""
+    rest = list(questions)
+    while rest[0] and all(text[:1] == rest[0][0] for text in rest):
+        rest = [text[1:] for text in rest]
+    while rest[0] and all(text[-1:] == rest[0][-1] for text in rest):
+        rest = [text[:-1] for text in rest]
+    return rest
+
+
+@given(NAMES, NAMES, st.text("abc ?", max_size=4), st.text("abc ?", max_size=4))
+def test_the_nearest_names(asked: list[str], known: list[str], before: str, after: str) -> None:
+    """By brute force, ties and all; whatever all questions share in front and behind."""
+    names = stripped([*asked, *known])
+    expected = []
+    for name in names[: len(asked)]:
+        likeness = {i: dice(name, other) for i, other in enumerate(names[len(asked) :])
+                    if other != name}  # fmt: skip
+        best = max(likeness.values(), default=0)
+        expected.append([i for i, value in likeness.items() if value == best])
+    wrap = [[f"{before}{name}{after}" for name in names] for names in (asked, known)]
+    assert [rows.tolist() for rows in nearest(asked, known)] == expected
+    assert [rows.tolist() for rows in nearest(*wrap)] == expected
+
+
+def test_nearest_says_what_a_reader_would() -> None:
+    known = ["Where was Vemdro Zodgalb born?", "Where was Vemdro Prutvelb born?",
+             "Where was Zodmel Prutvelb born?", "Where was Hix born?"]  # fmt: skip
+    asked = ["Where was Vemdro Zodgilb born?", "Where was Wizmel Prutvelb born?", known[0],
+             "Where was Qqq born?"]  # fmt: skip
+    assert [rows.tolist() for rows in nearest(asked, known)] == [[0], [2], [1], [0, 1, 2, 3]]
+
+
+def test_a_short_name_is_not_near_because_all_of_it_is_found() -> None:
+    assert [*map(list, nearest(["Anna Maria Berg"], ["Ann", "Anne Marie Burg", "Zoe"]))] == [[1]]
+
+
+# The probe ------------------------------------------------------------------------------------
+
+
+@given(
+    st.lists(st.sampled_from("abcx"), min_size=1, max_size=4).flatmap(
+        lambda answers: st.tuples(
+            st.just(answers),
+            st.lists(
+                st.sets(st.integers(0, 4)).map(sorted),
+                min_size=len(answers), max_size=len(answers),
+            ),
+        )
+    ),
+    st.lists(st.sampled_from("abc"), min_size=5, max_size=5),
+)  # fmt: skip
+def test_the_probe_against_all_deals(
+    asked: tuple[list[str], list[list[int]]], homes: list[str]
+) -> None:
+    answers, near = asked
+
+    def hits(homes: Sequence[str]) -> Fraction:
+        return sum((Fraction(sum(homes[i] == answer for i in rows), len(rows))
+                    for answer, rows in zip(answers, near, strict=True) if rows),
+                   start=Fraction(0))  # fmt: skip
+
+    deals = [hits(deal) for deal in itertools.permutations(homes)]
+    found = probe(answers, [np.array(rows, int) for rows in near], homes)
+    assert found.total == sum(map(bool, near))
+    assert found.hits == pytest.approx(float(hits(homes)), abs=1e-8)
+    assert found.chance == pytest.approx(float(sum(deals) / len(deals)), abs=1e-8)
+    exact = sum(deal >= hits(homes) for deal in deals) / len(deals)
+    # five standard deviations of a share of SHUFFLES draws, and the one that is always counted
+    assert abs(found.p - exact) <= 5 * np.sqrt(exact * (1 - exact) / SHUFFLES) + 1 / SHUFFLES
+    assert min(deals) - 1e-8 <= found.low <= found.high <= max(deals) + 1e-8
+    share = Counter(homes)
+    assert found.chance == pytest.approx(
+        sum(share[a] for a, rows in zip(answers, near, strict=True) if rows) / 5, abs=1e-8
+    )
+
+
+def test_a_model_that_goes_by_the_name_is_found_out_and_one_that_does_not_is_not() -> None:
+    rng = np.random.default_rng(0)
+    homes = [str(place) for place in rng.integers(8, size=60)]
+    near = [np.array([i]) for i in rng.permutation(60)[:30]]
+    by_name = [homes[rows[0]] for rows in near]
+    found = probe(by_name, near, homes)
+    assert (found.hits, found.p) == (30, 1 / (1 + SHUFFLES)) and found.chance < 8
+    half = by_name[:15] + [str(place) for place in rng.integers(8, size=15)]
+    assert probe(half, near, homes).p < 0.01
+    blind = [probe([str(p) for p in rng.integers(8, size=30)], near, homes) for _ in range(50)]
+    assert 0.35 < np.mean([b.p for b in blind]) < 0.65
+    assert sum(b.p <= 0.05 for b in blind) <= 7  # 2.5 are expected; more than 7 in 1 of 500 tries
+    inside = sum(b.low <= b.hits <= b.high for b in blind)
+    assert inside >= 43  # 95 % and more, since hits are whole numbers
+
+
+def test_the_probe_depends_on_its_seed_only_in_the_spread() -> None:
+    near, homes = [np.array([i]) for i in range(9)], list("aabbbccdd")
+    first, again, other = (probe("abcdabcda", near, homes, seed=seed) for seed in (0, 0, 1))
+    assert first == again
+    assert (first.hits, first.chance) == (other.hits, other.chance) and first.p != other.p
+    nothing = probe([], [], homes)
+    assert (nothing.total, nothing.hits, nothing.chance, nothing.p) == (0, 0, 0, 1)

@@ -1,0 +1,173 @@
+"""Chapter 11, continued: the claims and their errata, as text and as a page.
+
+Everything here is printed from results: what is said of a claim is what its checks have found. The
+page needs nothing but itself, and can be sent to whoever wrote the sheet. Next: the progress bar.
+"""
+
+from __future__ import annotations
+
+import html
+import textwrap
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tinyattn.theory import Result, Verdict, errata
+
+WIDTH = 100
+"""Columns of the text."""
+
+
+def as_text(results: Sequence[Result]) -> str:
+    """All rows, then the errata."""
+    rows = [(r.claim.id, str(r.claim.verdict), "ok" if r.ok else "UNEXPECTED", r.claim.says)
+            for r in results]  # fmt: skip
+    wide = [max(len(row[i]) for row in rows) for i in range(3)]
+    lines = ["  ".join([*(cell.ljust(n) for cell, n in zip(row[:3], wide, strict=True)), row[3]])
+             for row in rows]  # fmt: skip
+    wrong = errata(results)
+    if wrong:
+        lines += ["", "errata: what does not hold as it stands, and where that is seen", ""]
+        lines += [line for result in wrong for line in _erratum(result)]
+    return "\n".join([*lines, "", *_unexpected(results), summary(results)])
+
+
+def as_details(result: Result) -> str:
+    """One claim, with all that its checks found."""
+    claim = result.claim
+    facts = {
+        "claim": claim.says,
+        "stands in": where(result),
+        "verdict": str(claim.verdict),
+        "counterexample": result.counterexample,
+        "what is true" if claim.corrected else "why": claim.truth,
+        "found": result.found,
+        "under test": ", ".join(map(name_of, claim.under_test)),
+        "as expected": "yes" if result.ok else "NO",
+    }
+    lines = [claim.id]
+    for name, text in facts.items():
+        if text:
+            lines += textwrap.wrap(text, WIDTH, initial_indent=f"  {name:15} ",
+                                   subsequent_indent=" " * 18)  # fmt: skip
+    return "\n".join(lines)
+
+
+def summary(results: Sequence[Result]) -> str:
+    """How many of which verdict, and whether all came out as expected."""
+    counts = Counter(result.claim.verdict for result in results)
+    wrong = sum(not result.ok for result in results)
+    verdicts = ", ".join(f"{counts[v]} {v}" for v in Verdict if counts[v])
+    return f"{len(results)} claims: {verdicts}; errata: {len(errata(results))}; unexpected: {wrong}"
+
+
+def as_dict(results: Sequence[Result]) -> dict[str, Any]:
+    """The same under the names that other programs rely on."""
+    return {
+        "rows": [
+            {
+                "id": r.claim.id, "sheet": r.claim.sheet, "lines": r.claim.lines,
+                "statement": r.claim.says, "truth": r.claim.truth,
+                "verdict": str(r.claim.verdict), "ok": r.ok, "found": r.found,
+                "under_test": [name_of(function) for function in r.claim.under_test],
+            }
+            for r in results
+        ],
+        "errata": [
+            {
+                "id": r.claim.id, "claim": r.claim.says, "verdict": str(r.claim.verdict),
+                "counterexample": r.counterexample, "truth": r.claim.truth, "where": where(r),
+            }
+            for r in errata(results)
+        ],
+        "unexpected": sum(not r.ok for r in results),
+    }  # fmt: skip
+
+
+def where(result: Result) -> str:
+    """The sheet and its lines."""
+    claim = result.claim
+    if not claim.lines:
+        return ""
+    return f"sheet {claim.sheet}, line{'s' * (not claim.lines.isdecimal())} {claim.lines}"
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """tinyattn.theory.weights.lead_needed"""
+    return f"{function.__module__}.{function.__qualname__}"
+
+
+def _erratum(result: Result) -> list[str]:
+    claim = result.claim
+    head = f"{claim.id:14}{claim.verdict}, {where(result)}"
+    parts = [(14 * " ", claim.says), (9 * " " + "but  ", result.counterexample),
+             (7 * " " + "right  ", claim.truth)]  # fmt: skip
+    return [head, *(line for lead, text in parts
+                    for line in textwrap.wrap(text, WIDTH, initial_indent=lead,
+                                              subsequent_indent=14 * " "))]  # fmt: skip
+
+
+def _unexpected(results: Sequence[Result]) -> list[str]:
+    return [line for r in results if not r.ok for line in [as_details(r), ""]]
+
+
+# A page --------------------------------------------------------------------------------------
+
+COLOURS = {
+    Verdict.TRUE: "#1b7837", Verdict.CONDITIONAL: "#2166ac", Verdict.FALSE: "#b2182b",
+    Verdict.TYPO: "#8c510a", Verdict.OPEN: "#666666",
+}  # fmt: skip
+
+STYLE = """
+body { font: 16px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem;
+       color: #222; background: #fff }
+table { border-collapse: collapse; width: 100% }
+th, td { text-align: left; vertical-align: top; padding: .4rem .6rem;
+         border-bottom: 1px solid #ddd }
+thead th { position: sticky; top: 0; background: #fff; border-bottom: 2px solid #222 }
+.id { white-space: nowrap; font-variant-numeric: tabular-nums }
+.verdict { white-space: nowrap; font-weight: 600 }
+.unexpected { background: #fde0dd }
+.found { color: #555; font-size: .9em }
+"""
+
+
+def as_html(results: Sequence[Result]) -> str:
+    """A page on its own: the errata, then all claims."""
+    wrong = [
+        [_cell(r.claim.id, "id"), _verdict(r), _cell(r.claim.says), _cell(r.counterexample),
+         _cell(r.claim.truth), _cell(where(r))]
+        for r in errata(results)
+    ]  # fmt: skip
+    rows = [
+        [_cell(r.claim.id, "id"), _verdict(r), _cell(r.claim.says), _cell(r.claim.truth),
+         _cell(r.found, "found" if r.ok else "unexpected")]
+        for r in results
+    ]  # fmt: skip
+    return "\n".join([
+        "<!doctype html>", '<html lang="en"><head><meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<title>Claims and errata</title><style>{STYLE}</style></head><body>",
+        "<h1>Claims about attention, checked</h1>", f"<p>{html.escape(summary(results))}</p>",
+        "<h2>Errata</h2>",
+        _table(["claim", "verdict", "it says", "counterexample", "what is true", "where"], wrong),
+        "<h2>All claims</h2>",
+        _table(["claim", "verdict", "it says", "what is true", "found"], rows),
+        "</body></html>", "",
+    ])  # fmt: skip
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    head = "".join(f"<th>{name}</th>" for name in heads)
+    body = "\n".join(f"<tr>{''.join(row)}</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table>"
+
+
+def _cell(text: str, kind: str = "") -> str:
+    attribute = f' class="{kind}"' if kind else ""
+    return f"<td{attribute}>{html.escape(text)}</td>"
+
+
+def _verdict(result: Result) -> str:
+    verdict = result.claim.verdict
+    return f'<td class="verdict" style="color: {COLOURS[verdict]}">{verdict}</td>'
