@@ -64,6 +64,69 @@ def test_a_block_of_your_own_is_known_everywhere(run) -> None:
     )
 
 
+def test_a_longer_query_copies_a_word(run) -> None:
+    printed = run(6)
+    shares = re.findall(r"^    (\w+) +(#*) +(\d\.\d+)$", printed, re.M)
+    asked = [float(share) for word, _, share in shares if word == "rain"]
+    assert asked == [0.1, 0.232, 0.5, 0.99]
+    assert all(len(marks) == round(40 * float(share)) for _, marks, share in shares)
+    assert sum(float(share) for *_, share in shares[-10:]) == pytest.approx(1, abs=0.005)
+    assert "over 50,256 others: 15.42\n" in printed
+
+
+def test_queries_average_and_mix_colours(run) -> None:
+    title, last = "", {}
+    for line in run(7).splitlines():
+        if not line.startswith(" "):
+            title = line.split(":")[0]
+        elif weight := re.search(r"^    (\w+) +#* +(\d\.\d+)$", line):
+            last.setdefault(title, {})[weight[1]] = float(weight[2])
+    assert last["1 (red + blue)"]["red"] == 0.3222 == last["1 (red + blue)"]["blue"]
+    assert last["8 (red + blue)"] == last["-8 (all the others)"]
+    assert last["8 (red + blue)"]["red"] == 0.4997
+    assert last["8 (red + blue + white)"]["white"] == 0.3333
+    assert last["8 red + 7 blue"]["red"] == pytest.approx(0.731, abs=0.001)
+    assert list([*last.values()][-1].values()) == [0.5, 0.05, 0.2, 0.1, 0.15]
+
+
+def test_a_key_of_random_length_makes_two_humps_as_the_law_says(run) -> None:
+    printed = run(8)
+    drawn = re.findall(r"variance (\S+), by the law (\S+); humps: (\d)", printed)
+    assert [humps for _, _, humps in drawn] == ["1", "1", "2"]
+    for variance, law, _ in drawn:
+        assert float(variance) == pytest.approx(float(law), abs=0.003)
+    bins = re.findall(r"(\d+)%  law +(\d+)% (#*)$", printed, re.M)
+    assert len(bins) == 33
+    assert all(abs(int(share) - int(law)) <= 1 for share, law, _ in bins)
+    last = [len(bar) for _, _, bar in bins[22:]]
+    assert min(last[0], last[-1]) > 10 * last[5] > 0  # at the ends, not in the middle
+
+
+def test_two_heads_are_steadier_and_one_that_repels_is_steadiest(run) -> None:
+    near, other = run(9).split("another key is")
+    one, two, repelling = map(float, re.findall(r"variance (\S+),", near))
+    assert one > 10 * two > 1000 * repelling
+    assert "    0 |   .    .    .    .    . 100%    .    .    .    .    . | 1\n" in near
+    one, two, repelling = map(float, re.findall(r"variance (\S+)", other))
+    assert repelling > 1000 * max(one, two)  # its price
+
+
+def test_cold_text_goes_round_in_circles_and_a_patient_model_as_late_as_can_be(run) -> None:
+    printed = run(11)
+    repeats = re.findall(r"^temperature (\S+): .* after (\d+) letters; (\d+)", printed, re.M)
+    assert [temperature for temperature, _, _ in repeats] == ["0", "0.3", "1", "3"]
+    first, different = zip(*((int(a), int(d)) for _, a, d in repeats), strict=True)
+    most = int(re.search(r"within (\S+) of them", printed)[1].replace(",", ""))
+    assert max(first) < most == 50**2 + 2
+    assert different == tuple(sorted(different)) and different[0] < 20 and different[-1] > 200
+    before, period = re.search(r"after (\d+) pairs, (\d+) pairs come again", printed).groups()
+    assert int(before) + int(period) == different[0] == first[0] - 2
+    assert "in in in in in in" in printed
+    assert "a pair again after 102 words" in printed
+    patient = printed.splitlines()[-1].strip()
+    assert len(patient) == 102 and len({patient[i : i + 2] for i in range(101)}) == 100
+
+
 @pytest.mark.slow
 def test_a_gpt_learns_to_add(run) -> None:
     printed = run(3)

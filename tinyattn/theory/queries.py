@@ -50,7 +50,7 @@ def averaging_query(keys: Tensor, chosen: Sequence[int], size: float) -> Tensor:
              of `averaging_weight`
     Shapes:  keys (n, D) -> (D,)
     Raises:  ValueError if none is chosen, one twice, or one that is not there
-    Source:  all sheets, question 1 (b)
+    Source:  sheets 000, 001, 002 and 004, question 1 (b)
     """
     return family_query(keys, chosen, size, 0.0)
 

@@ -12,11 +12,11 @@ import numpy as np
 
 from tinyattn import ops
 from tinyattn.attention.core import attend
-from tinyattn.theory.claim import CONDITIONAL, FALSE, TRUE, TYPO, Claim
+from tinyattn.theory.claim import CONDITIONAL, FALSE, TYPO, Claim
 from tinyattn.theory.finding import Finding, at_least, at_most, equal, every, fact
 from tinyattn.theory.lab import Lab, Real, Reals, Whole
 from tinyattn.theory.queries import averaging_weight, copying_query, query_of
-from tinyattn.theory.weights import entropy, lead_needed, weight_bounds
+from tinyattn.theory.weights import lead_needed, weight_bounds
 
 NEARLY = 0.01
 """How far from 1 a weight may be that is "almost 1"."""
@@ -89,47 +89,13 @@ def copying_weight(lab: Lab, n: int, size: float) -> Finding:
     return equal("α_j", weights.numpy()[j], averaging_weight(n, size, chosen=1))
 
 
-def is_distribution(lab: Lab, scores: tuple[float, ...]) -> Finding:
-    """Weights are not negative and sum to 1."""
-    weights = ops.softmax(lab.tensor(scores)).numpy()
-    return every(at_least("weights", weights, 0, 0), equal("their sum", weights.sum(), 1.0))
-
-
-def inside_the_hull(lab: Lab, scores: tuple[float, ...]) -> Finding:
-    """In every direction the output is at most as far out as the farthest value."""
-    n = len(scores)
-    keys, values, direction = lab.orthonormal(n), lab.normal(n, 3), lab.normal(3)
-    c = attend(query_of(keys, scores), keys, values)[0]
-    along = ops.matmul(values, direction)
-    height = ops.matmul(c, direction).item()
-    return every(
-        at_most("u·c", height, along.max().item()), at_least("u·c", height, along.min().item())
-    )
-
-
 def only_differences_count(lab: Lab, scores: tuple[float, ...], shift: float) -> Finding:
     """Adding a number to all scores changes nothing, so their sign cannot matter."""
     s = lab.tensor(scores)
     return equal("weights", ops.softmax(s + shift), ops.softmax(s))
 
 
-def diffuse_by_default(lab: Lab) -> Finding:
-    """Scores of variance 1 over 128 keys: a mean top weight of 0.07, and an entropy of 4.4 nats."""
-    weights = ops.softmax(lab.normal(400, 128))
-    spread = np.mean([entropy(weights[i]) for i in range(400)])
-    return every(
-        equal("mean top weight", weights.max(axis=-1).mean(), 0.068, 0.005),
-        equal("mean entropy", spread, 4.37, 0.02),
-    )
-
-
 # What the sheets say -------------------------------------------------------------------------
-
-
-def _scores_of_an_exact_match(lab: Lab, n: int) -> tuple[float, ...]:
-    """Of a query that is one of the keys."""
-    keys = lab.orthonormal(n)
-    return tuple(ops.matmul(keys, keys[0]).numpy())
 
 
 def almost_one(lab: Lab, scores: tuple[float, ...]) -> Finding:
@@ -174,17 +140,6 @@ CLAIMS = [
         under_test=(ops.softmax, weight_bounds),
         corrected=gap_decides, domain={"n": Whole(2, 40), "gap": Real(0, 40)},
         literal=almost_one, witness={"scores": (0.02, 0.00002)},
-    ),
-    Claim(
-        "S001-a.i", "9-13", CONDITIONAL,
-        says="α is a categorical distribution because its sum is 1",
-        truth="it must also not be negative, which exp sees to",
-        under_test=(ops.softmax,),
-        corrected=is_distribution, domain={"scores": Reals(-1e4, 1e4, 1, 40)},
-        literal=lambda lab, numbers: every(
-            equal("sum", sum(numbers), 1.0), at_least("a number", min(numbers), 0)
-        ),
-        witness={"numbers": (2.0, -1.0)},
     ),
     Claim(
         "S001-a.ii", "17", CONDITIONAL,
@@ -242,40 +197,6 @@ CLAIMS = [
         corrected=only_differences_count,
         domain={"scores": Reals(-50, 50, 1, 20), "shift": Real(-100, 100)},
         literal=almost_one, witness={"scores": (10.0, 9.9)},
-    ),
-    Claim(
-        "S004-hdr", "26", TRUE,
-        says="c is an average of the values, weighted by α",
-        truth="c lies in their hull: u·c is between the least and the largest u·v_i for every u",
-        under_test=(attend, query_of),
-        corrected=inside_the_hull, domain={"scores": Reals(-50, 50, 1, 8)},
-    ),
-    Claim(
-        "S004-a.i", "32", CONDITIONAL,
-        says="α is a distribution because a query matches no key exactly",
-        truth="it is one, whatever matches: α_i > 0 and the sum is 1",
-        under_test=(ops.softmax,),
-        corrected=is_distribution, domain={"scores": Reals(-1e4, 1e4, 1, 40)},
-        literal=lambda lab, n: fact(
-            not is_distribution(lab, _scores_of_an_exact_match(lab, n)).holds,
-            "no distribution where a query equals a key",
-            "a query that equals a key, and its weights are a distribution too",
-        ),
-        witness={"n": 4},
-    ),
-    Claim(
-        "S004-a.ii.1", "34", CONDITIONAL,
-        says="α is typically diffuse",
-        truth="for scores of variance 1: over 128 keys the top weight is 0.068 on average, the "
-        "entropy 4.37 of 4.85 nats",
-        under_test=(ops.softmax, entropy),
-        corrected=diffuse_by_default,
-        literal=lambda lab, width: at_most(
-            f"mean top weight, scores of variance {width},",
-            ops.softmax(lab.normal(400, 128) * math.sqrt(width)).max(axis=-1).mean(),
-            0.1,
-        ),
-        witness={"width": 64},
     ),
     Claim(
         "S004-a.ii.2", "36", CONDITIONAL,

@@ -1,0 +1,282 @@
+"""Claims: question 1 (b) ii, the mean of two values. How large `M large` must be.
+
+Next: which queries do it.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tinyattn import ops
+from tinyattn.attention.core import attend
+from tinyattn.theory.claim import CONDITIONAL, TRUE, TYPO, Claim
+from tinyattn.theory.claims.copying import NEARLY
+from tinyattn.theory.finding import Finding, at_least, at_most, equal, every, fact
+from tinyattn.theory.lab import Lab, Real, Reals, Whole
+from tinyattn.theory.noisy_keys import lengthened
+from tinyattn.theory.queries import averaging_error, averaging_query, averaging_weight, query_of
+from tinyattn.theory.weights import imbalance, lead_needed
+
+
+def weights_of(lab: Lab, scores: tuple[float, ...]) -> np.ndarray:
+    """The softmax of scores."""
+    found: np.ndarray = ops.softmax(lab.tensor(scores)).numpy()
+    return found
+
+
+def two_ahead(n: int, size: float) -> tuple[float, ...]:
+    """The scores of M(k_a + k_b), if the keys are orthonormal."""
+    return (size, size, *[0.0] * (n - 2))
+
+
+# What is true --------------------------------------------------------------------------------
+
+
+def error_measures_weights(lab: Lab, n: int, spread: float) -> Finding:
+    """|c - mean| is at most diam(V) times the weight misplaced, and at least σ |α - (½, ½, 0 ..)|.
+
+    σ is the least stretch of a change of weights, and above 0 for affinely independent values.
+    """
+    keys, values = lab.orthonormal(n), lab.normal(n, n + 2)
+    query = query_of(keys, spread * lab.rng.standard_normal(n))
+    c, weights = (t.numpy() for t in attend(query, keys, values))
+    v = values.numpy()
+    misplaced = weights - [0.5, 0.5, *[0.0] * (n - 2)]
+    error = np.linalg.norm(c - (v[0] + v[1]) / 2)
+    widest = max(np.linalg.norm(x - y) for x in v for y in v)
+    inward = np.linalg.svd(np.ones((1, n)))[2][1:]  # changes that keep the sum of the weights
+    stretch = np.linalg.svd(inward @ v, compute_uv=False)[-1]
+    return every(
+        at_most("|c - ½(v_a + v_b)|", error, abs(misplaced).sum() / 2 * widest),
+        at_least("|c - ½(v_a + v_b)|", error, stretch * np.linalg.norm(misplaced)),
+    )
+
+
+def two_share_one(lab: Lab, scores: tuple[float, ...]) -> Finding:
+    """All weights sum to 1, so the smaller of two is at most ½."""
+    weights = weights_of(lab, scores)
+    return every(
+        equal("sum of the weights", weights.sum(), 1.0),
+        at_most("smaller of two", weights[:2].min(), 0.5),
+    )
+
+
+def share_is_tanh(lab: Lab, scores: tuple[float, ...], difference: float) -> Finding:
+    """Only the difference of two scores decides how they share, whatever the others are."""
+    a, b = weights_of(lab, (scores[0] + difference, *scores))[:2]
+    return equal("|share - ½|", abs(a / (a + b) - 0.5), imbalance(difference))
+
+
+def exact_mean(lab: Lab, n: int, size: float) -> Finding:
+    """Weights and output of M(k_a + k_b), for real M and any two of the keys."""
+    keys, values = lab.orthonormal(n), lab.normal(n, 3)
+    a, b = (int(i) for i in lab.rng.permutation(n)[:2])
+    c, weights = (t.numpy() for t in attend(averaging_query(keys, [a, b], size), keys, values))
+    v, rest = values.numpy(), n - 2 + 2 * math.exp(size)  # the denominator of the sheets
+    mean, others = (v[a] + v[b]) / 2, np.delete(v, [a, b], axis=0)
+    far = others.mean(axis=0) - mean if n > 2 else 0 * mean
+    return every(
+        equal("α_a, α_b", weights[[a, b]], [math.exp(size) / rest] * 2),
+        equal("α_a", weights[a], averaging_weight(n, size)),
+        equal("½ - α_a", 0.5 - weights[a], (n - 2) / (2 * rest)),
+        equal("c - ½(v_a + v_b)", c - mean, averaging_error(n, size) * far),
+    )
+
+
+def any_length(lab: Lab, n: int, size: float, length: float) -> Finding:
+    """For orthogonal keys of any length, M(k_a/|k_a|² + k_b/|k_b|²) does the same."""
+    means, lengths = lab.orthonormal(n), lab.rng.uniform(0.5, 2, n) * length
+    query = averaging_query(lengthened(means, 1 / lengths), [0, 1], size)
+    weights = attend(query, lengthened(means, lengths), lab.normal(n, 2))[1].numpy()
+    return equal("α_a, α_b", weights[:2], [averaging_weight(n, size)] * 2)
+
+
+def never_exactly(lab: Lab, n: int, size: float) -> Finding:
+    """½ each for n = 2 only; otherwise below ½, until float64 cannot tell any more."""
+    missing = 0.5 - weights_of(lab, two_ahead(n, size))[0]
+    if n == 2 or size > 40:
+        return fact(missing == 0, "α_a = ½", f"½ - α_a {missing:.1e}")
+    return every(
+        equal("½ - α_a", missing, averaging_error(n, size) / 2),
+        fact(missing > 0 or size > 34, "α_a < ½", "α_a reaches ½"),
+    )
+
+
+def exponentials_below(lab: Lab, scores: tuple[float, ...]) -> Finding:
+    """The denominator is Σ e^s over all keys."""
+    powers = [math.exp(s) for s in scores]
+    below = sum(powers[2:]) + powers[0] + powers[1]
+    return equal("weights", weights_of(lab, scores), [power / below for power in powers])
+
+
+def pair_between_bounds(lab: Lab, n: int, gap: float) -> Finding:
+    """Two equal scores that lead the next by Δ: 1/(2 + (n - 2)e^-Δ) ≤ α_a ≤ 1/(2 + e^-Δ)."""
+    rivals = sorted(lab.rng.uniform(-20, 0, n - 2).tolist(), reverse=True)
+    weight = weights_of(lab, (rivals[0] + gap, rivals[0] + gap, *rivals))[0]
+    return every(
+        at_least("α_a", weight, averaging_weight(n, gap)),
+        at_most("α_a", weight, averaging_weight(3, gap)),
+    )
+
+
+def lead_for_two(lab: Lab, n: int, error: float) -> Finding:
+    """With M = ln((n - 2)(1 - η)/(2η)) the others get the share η, the two half the rest each."""
+    weights = weights_of(lab, two_ahead(n, lead_needed(n, error, chosen=2)))
+    return every(
+        equal("share of the others", weights[2:].sum(), error),
+        equal("α_a, α_b", weights[:2], [(1 - error) / 2] * 2),
+    )
+
+
+# What the sheets say -------------------------------------------------------------------------
+
+
+def half_each(lab: Lab, scores: tuple[float, ...]) -> Finding:
+    """The first two scores are the largest, so each gets about ½."""
+    return equal("α_a, α_b", weights_of(lab, scores)[:2], (0.5, 0.5), NEARLY)
+
+
+def ties_at_zero(lab: Lab, n: int, size: float) -> Finding:
+    """The same with n - 2 rivals whose score is 0."""
+    return half_each(lab, two_ahead(n, size))
+
+
+def keys_of_lengths(lab: Lab, lengths: tuple[float, ...], size: float) -> Finding:
+    """The same with keys of these lengths."""
+    keys = lengthened(lab.orthonormal(len(lengths)), lengths)
+    query = averaging_query(keys, [0, 1], size)
+    return half_each(lab, tuple(ops.matmul(keys, query).numpy()))
+
+
+def weights_below(lab: Lab, n: int, size: float) -> Finding:
+    """α_i = e^s_i/(Σ α_j + e^s_a + e^s_b) for every i, with the α that solve it."""
+    pair, rest = 2 * math.exp(size), n - 2
+    below = (pair + math.sqrt(pair**2 + 4 * rest)) / 2  # = rest/below + pair
+    return equal("sum of the weights", (pair + rest) / below, 1.0)
+
+
+# fmt: off
+CLAIMS = [
+    Claim(
+        "S000-b.1", "52", CONDITIONAL,
+        says="c = ½(v_a + v_b) needs α_a and α_b near ½ and the others near 0",
+        truth="enough always: the error is at most the weight misplaced times the diameter of the "
+        "values; needed only if the values are affinely independent",
+        under_test=(attend, query_of),
+        corrected=error_measures_weights, domain={"n": Whole(2, 8), "spread": Real(0, 10)},
+        literal=lambda lab, values, weights: fact(
+            abs(ops.matmul(lab.tensor(weights), lab.tensor(values)).item() - sum(values[:2]) / 2)
+            > NEARLY,
+            "c is away from ½(v_a + v_b)",
+            f"c = ½(v_a + v_b), while α_a is {weights[0]:.0e}",
+        ),
+        witness={"values": (-1.0, 1.0, 0.0), "weights": (1e-9, 1e-9, 1 - 2e-9)},
+    ),
+    Claim(
+        "S000-b.2", "56", TYPO,
+        says="α_a ≈ α_b ≈ 1",
+        truth="½ each: the sum of all weights is 1, so the smaller of two is at most ½",
+        under_test=(ops.softmax,),
+        corrected=two_share_one, domain={"scores": Reals(-50, 50, 2, 12)},
+        literal=lambda lab, weights: equal("their sum", lab.tensor(weights).sum(), 1.0),
+        witness={"weights": (1.0, 1.0, 0.0)},
+    ),
+    Claim(
+        "S000-b.3", "57", CONDITIONAL,
+        says="k_a·q ≈ k_b·q ≫ k_i·q is the condition",
+        truth="≈ is a difference well below 1, not a ratio: the share α_a/(α_a + α_b) is off ½ by "
+        "½ tanh(|s_a - s_b|/2)",
+        under_test=(ops.softmax, imbalance),
+        corrected=share_is_tanh,
+        domain={"scores": Reals(-300, 300, 1, 12), "difference": Real(-40, 40)},
+        literal=half_each, witness={"scores": (1001.0, 1000.0, 0.0)},
+    ),
+    Claim(
+        "S000-b.5", "59", TYPO,
+        says="after the softmax the wanted value is 1, and the others are 0",
+        truth="two are wanted, ½ each: (1 - η)/2 if M = ln((n - 2)(1 - η)/(2η))",
+        under_test=(ops.softmax, lead_needed),
+        corrected=lead_for_two, domain={"n": Whole(3, 200), "error": Real(1e-6, 0.9)},
+        literal=lambda lab, n, size: equal(
+            "α_a, α_b", weights_of(lab, two_ahead(n, size))[:2], (1, 1), NEARLY
+        ),
+        witness={"n": 10, "size": 20.0},
+    ),
+    Claim(
+        "S000-b.6", "63, 65", CONDITIONAL,
+        says="q = M(k_a + k_b) with a large positive integer M",
+        truth="any real M; orthonormal keys: ½ - α_a = (n - 2)/(2(n - 2 + 2e^M)) exactly, and "
+        "c - ½(v_a + v_b) is twice that times (mean of the others - ½(v_a + v_b)); so M ≫ ln n",
+        under_test=(averaging_query, averaging_weight, averaging_error, attend),
+        corrected=exact_mean, domain={"n": Whole(2, 9), "size": Real(-10, 100)},
+        literal=ties_at_zero, witness={"n": 10**6, "size": 10.0},
+    ),
+    Claim(
+        "S001-b.ii.1", "90", CONDITIONAL,
+        says="α_a = α_b = ½, and α_i = 0 for all others",
+        truth="for n = 2 only; else a limit, ½ - α_a = (n - 2)/(2(n - 2 + 2e^M)) > 0",
+        under_test=(ops.softmax, averaging_error),
+        corrected=never_exactly, domain={"n": Whole(2, 9), "size": Real(0, 60)},
+        literal=lambda lab, n, size: equal("α_a", weights_of(lab, two_ahead(n, size))[0], 0.5),
+        witness={"n": 4, "size": 5.0},
+    ),
+    Claim(
+        "S001-b.ii.2", "94, 96", TYPO,
+        says="α_a = e^s_a/(Σ α_j + e^s_a + e^s_b), where j runs over the others",
+        truth="exponentials belong there: Σ e^s_j + e^s_a + e^s_b",
+        under_test=(ops.softmax,),
+        corrected=exponentials_below, domain={"scores": Reals(-50, 50, 2, 12)},
+        literal=weights_below, witness={"n": 4, "size": 0.0},
+    ),
+    Claim(
+        "S001-b.ii.3", "98-100", CONDITIONAL,
+        says="q = M(k_a + k_b) with M ≫ 0",
+        truth="M ≫ ln n, and keys of one length; for orthogonal keys of any length it is "
+        "M(k_a/|k_a|² + k_b/|k_b|²)",
+        under_test=(averaging_query, averaging_weight, lengthened),
+        corrected=any_length,
+        domain={"n": Whole(2, 9), "size": Real(-10, 60), "length": Real(0.1, 10)},
+        literal=keys_of_lengths, witness={"lengths": (2.0, 1.0, 1.0), "size": 10.0},
+    ),
+    Claim(
+        "S002-b.1", "8", TYPO,
+        says="k_a·q = k_b·q ≫ k_i, without a q on the right",
+        truth="k_i·q: 10 exceeds all numbers of a unit vector, yet a third score may be 20; with a "
+        "lead of Δ, 1/(2 + (n - 2)e^-Δ) ≤ α_a ≤ 1/(2 + e^-Δ)",
+        under_test=(ops.softmax, averaging_weight),
+        corrected=pair_between_bounds, domain={"n": Whole(3, 40), "gap": Real(0, 40)},
+        literal=half_each, witness={"scores": (10.0, 10.0, 20.0)},
+    ),
+    Claim(
+        "S004-b.ii.3", "109", CONDITIONAL,
+        says="exp(0) does not count beside exp(β)",
+        truth="there are n - 2 of them: their share is η if β = ln((n - 2)(1 - η)/(2η))",
+        under_test=(ops.softmax, lead_needed),
+        corrected=lead_for_two, domain={"n": Whole(3, 200), "error": Real(1e-6, 0.9)},
+        literal=lambda lab, n, size: at_most(
+            "share of the others", weights_of(lab, two_ahead(n, size))[2:].sum(), NEARLY
+        ),
+        witness={"n": 10**6, "size": 10.0},
+    ),
+    Claim(
+        "S004-b.ii.4", "111", TRUE,
+        says="α_a = e^β/(n - 2 + 2e^β), about ½",
+        truth="the equality is exact, for any real β",
+        under_test=(averaging_query, averaging_weight, averaging_error, attend),
+        corrected=exact_mean, domain={"n": Whole(2, 9), "size": Real(-10, 100)},
+    ),
+    Claim(
+        "S004-b.ii.5", "99", CONDITIONAL,
+        says="the softmax never averages exactly",
+        truth="for n = 2 it does; for n ≥ 3 it does not, except that float64 rounds to ½ from "
+        "M = 52 ln 2 = 36.04 on (n = 3)",
+        under_test=(ops.softmax, averaging_error),
+        corrected=never_exactly, domain={"n": Whole(2, 9), "size": Real(0, 60)},
+        literal=lambda lab, n, size: fact(
+            weights_of(lab, two_ahead(n, size))[0] != 0.5, "α_a is not ½", "α_a is ½ exactly"
+        ),
+        witness={"n": 2, "size": 3.0},
+    ),
+]
