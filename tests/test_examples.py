@@ -111,6 +111,18 @@ def test_two_heads_are_steadier_and_one_that_repels_is_steadiest(run) -> None:
     assert repelling > 1000 * max(one, two)  # its price
 
 
+def test_a_construction_copies_what_it_was_not_asked_for(run) -> None:
+    plain, right, wrong = re.split(r"^(?:Q and V|a Q that).*$", run(10), flags=re.M)
+    assert re.search(r"0\.02 .* 0\.96 ##########  0\.02 .*c_2 = \+0\.96 u_a \+0\.04 u_b", plain)
+    assert "c_1 = +0.98 u_b -0.96 u_c\n" in right
+    assert "c_2 = +0.98 u_b -0.02 u_c\n" in right
+    assert "c_1 = 0\n" in wrong  # and yet x_1 likes x_3 better than itself
+    missed = re.findall(r"(\S+)%: β = .* wrong by (\S+)%", wrong)
+    assert [float(weight) for weight, _ in missed] == [10, 1, 0.1]
+    for weight, error in missed:  # √2/(2 + E) of u_b, where 2/(2 + E) is the weight
+        assert float(error) == pytest.approx(float(weight) / 2**0.5, abs=0.006)
+
+
 def test_cold_text_goes_round_in_circles_and_a_patient_model_as_late_as_can_be(run) -> None:
     printed = run(11)
     repeats = re.findall(r"^temperature (\S+): .* after (\d+) letters; (\d+)", printed, re.M)

@@ -1,5 +1,7 @@
 """Every claim of the sheets: what is false fails where it must, what is true holds everywhere."""
 
+from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -7,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tinyattn.theory import CLAIMS, Claim, Lab, judge
-from tinyattn.theory.claim import CONDITIONAL, FALSE, OPEN, TRUE, TYPO
+from tinyattn.theory import CLAIMS, Claim, Lab, judge, judge_all
+from tinyattn.theory.claim import CONDITIONAL, FALSE, TRUE, TYPO, Verdict
 from tinyattn.theory.lab import OneOf, Real, Reals, Whole
 
 each = pytest.mark.parametrize("claim", CLAIMS.values(), ids=list(CLAIMS))
@@ -33,7 +35,8 @@ def strategy(domain: Whole | Real | Reals | OneOf) -> st.SearchStrategy[Any]:
 @given(data=st.data())
 def test_what_is_true_holds_on_its_whole_domain(claim: Claim, data: st.DataObject) -> None:
     drawn = {name: data.draw(strategy(domain), name) for name, domain in claim.domain.items()}
-    lab = Lab(np.random.default_rng(data.draw(st.integers(0, 1000), "seed")))
+    seeds = st.integers(0, 1000 if drawn else 3)  # a fixed statement needs no search
+    lab = Lab(np.random.default_rng(data.draw(seeds, "seed")))
     finding = claim.corrected(lab, **drawn)
     assert finding.holds, finding.text
 
@@ -51,3 +54,38 @@ def test_a_claim_is_judged_on_every_device(claim: Claim, device: str) -> None:
     assert result.ok, result.found
     assert bool(result.counterexample) == (claim.literal is not None)
     assert result.found or claim.corrected is None
+
+
+# Whether wrong verdicts would be noticed -----------------------------------------------------
+
+
+def test_a_verdict_that_is_wrong_is_unexpected() -> None:
+    slip = next(claim for claim in SLIPS if claim.verdict == FALSE)
+    only_there = {name: OneOf((value,)) for name, value in slip.witness.items()}
+    assert not judge(replace(slip, verdict=TRUE, literal=None, witness={},
+                             corrected=slip.literal, domain=only_there)).ok  # fmt: skip
+    inside = {name: domain.draw(np.random.default_rng(0)) for name, domain in slip.domain.items()}
+    assert not judge(replace(slip, literal=slip.corrected, witness=inside)).ok
+
+
+@pytest.mark.parametrize("verdict", [FALSE, TYPO, CONDITIONAL])
+def test_a_claim_needs_the_checks_of_its_verdict(verdict: Verdict) -> None:
+    good = next(claim for claim in SLIPS if claim.verdict == verdict)
+    missing = ({"literal": None}, {"corrected": None}, {"under_test": ()}, {"verdict": TRUE})
+    for changes in (*missing, {"witness": {"nothing": 0}}):
+        with pytest.raises(ValueError, match=good.id):
+            replace(good, **changes)
+
+
+def test_the_same_seed_draws_the_same_numbers_whatever_else_is_tried() -> None:
+    alone = judge(CLAIMS["S004-hdr"], seed=3)
+    among = judge_all([CLAIMS["S000-a.1"], CLAIMS["S004-hdr"]], seed=3)[1]
+    assert alone == among
+    assert alone.found != judge(CLAIMS["S004-hdr"], seed=4).found
+
+
+def test_no_claim_of_a_sheet_is_missing() -> None:
+    sheets = Counter(claim.sheet for claim in CLAIMS.values())
+    assert sheets == {"000": 54, "001": 34, "002": 26, "003": 30, "004": 20, "general": 11,
+                      "new": 10}  # fmt: skip
+    assert [*sheets] == sorted(sheets)  # printed in this order

@@ -2,8 +2,7 @@
 
 Sheet 003 writes head k's maps as W^Q[k, I, J] and W^K[k, I, J], J the model's width and I the
 head's. attention/bilinear.py merges whole blocks; here is the equation alone
-(derivations/15_bilinear.md).
-Next: repetition.
+(derivations/15_bilinear.md). Next: repetition.
 """
 
 from __future__ import annotations
@@ -43,3 +42,14 @@ def merged_weights(x: Tensor, merged: Tensor) -> Tensor:
     Source:  sheet 003, problem 5 (a), with t_2 in the second place
     """
     return ops.softmax(ops.einsum("tj,kjm,sm -> kts", x, merged, x))
+
+
+def effective_parameters(width: int, head_width: int) -> int:
+    """In how many directions W̃ can move when all 2IJ numbers of one head's W^Q and W^K may.
+
+    Forward: I (2J - I) for I = head_width up to J = width, and J² above: so many numbers has a
+             matrix of rank I. The other I² of the 2IJ are changes W^Q -> G W^Q, W^K -> G⁻ᵀ W^K
+    Source:  derivations/15_bilinear.md
+    """
+    rank = min(width, head_width)
+    return rank * (2 * width - rank)

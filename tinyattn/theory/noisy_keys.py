@@ -8,6 +8,7 @@ law of what comes out.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from statistics import NormalDist
 from typing import Any
@@ -18,6 +19,7 @@ from tinyattn import ops
 from tinyattn.attention.core import attend
 from tinyattn.backend import asarray
 from tinyattn.tensor import Tensor
+from tinyattn.theory.queries import averaging_error
 
 LENGTH_VARIANCE = 0.5
 """Of the one key that is long or short in question 1 (c) ii."""
@@ -77,6 +79,19 @@ def stratified_lengths(draws: int, variance: float = LENGTH_VARIANCE) -> np.ndar
     """
     normal = NormalDist(1, variance**0.5)
     return np.array([normal.inv_cdf((i + 0.5) / draws) for i in range(draws)])
+
+
+def window_bound(n: int, size: float, distance: float) -> float:
+    """How far from the mean of two values one head can be, in diameters of the set of values.
+
+    Keys may be anywhere within `distance` of their orthonormal means. The first term falls with
+    the size of the query, the second grows: between ln n and 1/distance both are small.
+
+    Forward: |c - (v_a + v_b)/2| / max |v_i - v_j| ≤ (n - 2)/(n - 2 + 2 e^M) + tanh(M δ/√2) for
+             q = M (μ_a + μ_b), M = size ≥ 0, δ = distance ≥ max |k_i - μ_i|
+    Source:  derivations/10_noisy_keys.md
+    """
+    return averaging_error(n, size) + math.tanh(size * distance / math.sqrt(2))
 
 
 def one_head(keys: Tensor, values: Tensor, query: Tensor) -> tuple[Tensor, Tensor]:

@@ -7,8 +7,9 @@ that the text then goes on as before, for ever (derivations/22_repetition.md). N
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import numpy as np
 
@@ -36,23 +37,59 @@ class Trigram:
         """h(w_t, w_{t+1})·e(w) for every w: (V,)."""
         return ops.matmul(self.embeddings, self.queries[first, second])
 
+    def text(
+        self, first: int, second: int, *, temperature: float = 0.0, seed: int = 0
+    ) -> Iterator[int]:
+        """Two words and what follows, without end; temperature is 1/β.
+
+        Temperature 0 takes the likeliest word; of ties it takes the first, which the limit of small
+        temperatures does not: that draws from them.
+        """
+        rng = np.random.default_rng(seed)
+        yield first
+        yield second
+        while True:
+            scores = self.scores(first, second).numpy()[None]
+            drawn = next_ids(scores, temperature=temperature, rng=rng)
+            first, second = second, int(drawn[0])
+            yield second
+
     def write(
         self, first: int, second: int, count: int, *, temperature: float = 0.0, seed: int = 0
     ) -> list[int]:
-        """The two words and `count` more; temperature 0 takes the likeliest, of ties the first."""
-        words, rng = [first, second], np.random.default_rng(seed)
-        for _ in range(count):
-            scores = self.scores(words[-2], words[-1]).numpy()[None]
-            words.append(int(next_ids(scores, temperature=temperature, rng=rng)[0]))
-        return words
+        """The two words and `count` more."""
+        return [*islice(self.text(first, second, temperature=temperature, seed=seed), count + 2)]
 
 
 def table_model(follows: np.ndarray, embeddings: np.ndarray, device: str = "cpu") -> Trigram:
-    """The model that is surest of the word that a table gives, if embeddings are orthonormal.
+    """The model that is surest of the word that a table gives.
+
+    Embeddings may be any that have one length and differ: e·e > e·e' then, so that two numbers for
+    each word are enough.
 
     Shapes: follows (V, V) word ids, embeddings (V, I)
+    Source: derivations/22_repetition.md
     """
     return Trigram(Tensor(embeddings[follows], device=device), Tensor(embeddings, device=device))
+
+
+def counted_model(
+    text: np.ndarray, words: int, *, smoothing: float = 0.01, device: str = "cpu"
+) -> Trigram:
+    """The model that has learned a text: how often each word came after each pair.
+
+    Forward: P(w | a, b) = (n(a, b, w) + ε)/Σ_w (n(a, b, w) + ε) at β = 1, n what was counted, ε =
+             smoothing; h(a, b) = ln P, and embeddings are the rows of the identity
+    Shapes:  text (N,) of ids below V = words
+    Raises:  ValueError if smoothing is not above 0: ln 0 is no score
+    Source:  Shannon 1948, section 3; Lidstone 1920 for ε
+    """
+    if not smoothing > 0:
+        raise ValueError(f"counted_model: smoothing must be above 0; got {smoothing}")
+    counts = np.full((words, words, words), smoothing)
+    np.add.at(counts, (text[:-2], text[1:-1], text[2:]), 1)
+    logs = np.log(counts / counts.sum(axis=-1, keepdims=True))
+    return Trigram(Tensor(logs, device=device), Tensor(np.eye(words), device=device))
 
 
 def de_bruijn_table(words: int) -> np.ndarray:
@@ -79,12 +116,12 @@ def de_bruijn_table(words: int) -> np.ndarray:
     return follows
 
 
-def first_repeat(words: list[int]) -> int | None:
+def first_repeat(words: Iterable[int]) -> int | None:
     """How many words there are up to the end of the first pair that was there before.
 
     At most V² + 2: there are V² pairs, and a text of m words has m - 1.
     """
-    seen = set()
+    seen: set[tuple[int, int]] = set()
     for i, pair in enumerate(pairwise(words)):
         if pair in seen:
             return i + 2
@@ -92,7 +129,7 @@ def first_repeat(words: list[int]) -> int | None:
     return None
 
 
-def loop(words: list[int]) -> tuple[int, int] | None:
+def loop(words: Iterable[int]) -> tuple[int, int] | None:
     """Preperiod and period, in pairs, of a text in which equal pairs have equal successors.
 
     None if no pair comes twice. Preperiod + period ≤ V².

@@ -36,6 +36,20 @@ def score_variance(cov_h: Any, cov_e: Any) -> float:
     return float(np.sum(np.asarray(cov_h) * np.asarray(cov_e)))
 
 
+def moments_at(scores: Tensor, beta: Tensor | float) -> tuple[Tensor, Tensor]:
+    """Mean and variance of scores, each with its weight at inverse temperature β.
+
+    Forward: α = softmax(β s), E = Σ_i α_i s_i, Var = Σ_i α_i (s_i - E)²; with H the entropy of α,
+             dE/dβ = Var and dH/dβ = -β Var
+    Shapes:  (n,), β () -> (), ()
+    Units:   scores s -> mean in units of s, variance in their square; β s in nats
+    Source:  derivations/13_temperature.md
+    """
+    weights = ops.softmax(scores * beta)
+    mean = (weights * scores).sum()
+    return mean, (weights * (scores - mean) ** 2).sum()
+
+
 def enumerated_moments(mix_h: Tensor, mix_e: Tensor) -> tuple[float, float]:
     """Mean and variance of h·e over all signs, exactly: h = A s and e = B t, s and t of ±1.
 

@@ -1,0 +1,176 @@
+"""Claims: sheet 003, problems 3 and 5. Why a score has a matrix in it, and one matrix for two.
+
+Next: merging whole blocks.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tinyattn import ops
+from tinyattn.theory.bilinear import head_weights, merged_matrix, merged_weights
+from tinyattn.theory.claim import TRUE, TYPO, Claim
+from tinyattn.theory.finding import Finding, at_least, at_most, equal, every
+from tinyattn.theory.lab import Domain, Lab, Whole
+
+Rows = tuple[tuple[float, ...], ...]
+"""A matrix, written out."""
+
+POSITIONS = 5
+
+
+# What is true --------------------------------------------------------------------------------
+
+
+def absorbed(lab: Lab, width: int, labels: int) -> Finding:
+    """h and W e(y), or Wᵀh and e(y): whoever learns h can learn Wᵀh."""
+    h, w, e = lab.normal(1, width), lab.normal(width, width), lab.normal(labels, width)
+    between = ops.softmax(ops.einsum("tj,jm,ym -> ty", h, w, e))
+    return every(
+        equal("P(y|h)", ops.softmax(ops.matmul(ops.matmul(h, w), e.T)), between),
+        equal("P(y|h)", ops.softmax(ops.matmul(h, ops.matmul(e, w.T).T)), between),
+    )
+
+
+def same_attention(lab: Lab, heads: int, width: int, inner: int) -> Finding:
+    """One matrix gives the weights that queries and keys give; it is summed here index by index."""
+    w_q, w_k = lab.normal(heads, inner, width), lab.normal(heads, inner, width)
+    x, merged = lab.normal(POSITIONS, width), merged_matrix(w_q, w_k)
+    q, k = w_q.numpy(), w_k.numpy()
+    by_hand = sum(q[:, i, :, None] * k[:, i, None, :] for i in range(inner)) / math.sqrt(inner)
+    scores = np.array([x.numpy() @ w @ x.numpy().T for w in by_hand])
+    e = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return every(
+        equal("W̃", merged, by_hand),
+        equal("weights from W̃", merged_weights(x, merged), head_weights(x, w_q, w_k)),
+        equal("weights from W̃", merged_weights(x, merged), e / e.sum(axis=-1, keepdims=True)),
+    )
+
+
+def low_rank_and_free(lab: Lab, heads: int, width: int, inner: int) -> Finding:
+    """W̃ has rank I at most, any matrix of that rank is one, and G W^Q, G⁻ᵀ W^K give the same."""
+    w_q, w_k = lab.normal(heads, inner, width), lab.normal(heads, inner, width)
+    merged, rank = merged_matrix(w_q, w_k), min(inner, width)
+    left, right = (lab.orthonormal(inner, 0).numpy() for _ in range(2))
+    stretch = lab.rng.uniform(0.5, 2, inner)
+    g, inverse = left * stretch @ right, left / stretch @ right  # the second is G⁻ᵀ
+    turned = (ops.matmul(lab.tensor(a), w) for a, w in ((g, w_q), (inverse, w_k)))
+    any_one = lab.rng.standard_normal((width, rank)) @ lab.rng.standard_normal((rank, width))
+    u, size, v = np.linalg.svd(any_one)
+    root = np.sqrt(size[:rank] * math.sqrt(rank))
+    made = (lab.tensor((a * root).T[None]) for a in (u[:, :rank], v[:rank].T))
+    return every(
+        equal("rank", np.linalg.matrix_rank(merged.numpy()), np.full(heads, rank)),
+        equal("W̃ from G W^Q and G⁻ᵀ W^K", merged_matrix(*turned), merged),
+        equal("a given matrix", merged_matrix(*made)[0], any_one),
+        same_attention(lab, heads, width, inner),
+    )
+
+
+def prefers_itself(lab: Lab, heads: int, tokens: int) -> Finding:
+    """Plain products: no head differs, and of two tokens one at least prefers itself."""
+    x, same = lab.normal(tokens, 3), lab.tensor(np.tile(np.eye(3), (heads, 1, 1)))
+    scores = ops.matmul(x, x.T).numpy()
+    own = np.diag(scores)
+    both = np.minimum(scores - own[:, None], scores - own)  # above 0 if each prefers the other
+    weights = ops.softmax(ops.matmul(x, x.T) * (1 / math.sqrt(3))).numpy()
+    return every(
+        equal(
+            "weights of every head", head_weights(x, same, same), np.tile(weights, (heads, 1, 1))
+        ),
+        equal("scores", scores, scores.T),
+        at_least("least eigenvalue", np.linalg.eigvalsh(scores).min(), 0),
+        at_most("mutual preference", both.max(), 0),
+    )
+
+
+# What the sheets say -------------------------------------------------------------------------
+
+
+def is_equation_2(lab: Lab, tokens: Rows, query: Rows, key: Rows) -> Finding:
+    """The transformer's attention is (2), a plain product."""
+    x = lab.tensor(tokens)
+    weights = head_weights(x, lab.tensor(query)[None], lab.tensor(key)[None])[0, 0]
+    return equal("weights of token 1", weights, ops.softmax(ops.matmul(x, x.T))[0])
+
+
+def first_token_twice(lab: Lab, tokens: Rows, size: float) -> Finding:
+    """L(t_1) on both sides of W̃, as printed."""
+    x, w = lab.tensor(tokens), lab.tensor(size * np.eye(len(tokens[0])))[None]
+    scores = ops.einsum("tj,kjm,tm -> kt", x, merged_matrix(w, w), x)[0, 0]
+    printed = ops.softmax(scores.broadcast_to((len(tokens),)))
+    return equal("weights of token 1", printed, head_weights(x, w, w)[0, 0])
+
+
+def sum_ends_early(lab: Lab, query: tuple[float, ...], key: tuple[float, ...]) -> Finding:
+    """(Σ_i W^Q[i]) W^K[i], as the parentheses have it: a number for each i, for J = 1."""
+    w_q, w_k = (lab.tensor(w).reshape(1, -1, 1) for w in (query, key))
+    printed = w_q.sum() * w_k.reshape(-1) * (1 / math.sqrt(len(query)))
+    right = merged_matrix(w_q, w_k).item()
+    return equal("W̃", printed, np.full(len(query), right))
+
+
+# fmt: off
+SHEET: Domain = {"heads": Whole(1, 3), "width": Whole(1, 6), "inner": Whole(1, 6)}
+UNITS = ((1.0, 0.0), (0.0, 1.0))
+
+CLAIMS = [
+    Claim(
+        "S003-3.1", "67", TRUE,
+        says="a matrix between h and e(y) adds nothing when these are learned",
+        truth="h·W e = (Wᵀh)·e; that it does not help in practice is no theorem",
+        under_test=(ops.einsum, ops.softmax),
+        corrected=absorbed, domain={"width": Whole(1, 6), "labels": Whole(1, 8)},
+    ),
+    Claim(
+        "S003-3.2", "69-75", TYPO,
+        says="the transformer's attention is equation (3), and further down it is (2)",
+        truth="neither: (2) is a plain product and (3) has one matrix; each head takes the form "
+        "of (3), with W^QK/√I",
+        under_test=(head_weights, merged_weights, merged_matrix),
+        corrected=same_attention, domain=SHEET,
+        literal=is_equation_2,
+        witness={"tokens": UNITS, "query": ((0.0, 1.0), (1.0, 0.0)), "key": UNITS},
+    ),
+    Claim(
+        "S003-3.3", "73", TRUE,
+        says="a plain product of L[t_1] and L[t_2] cannot depend on the head",
+        truth="all heads agree, scores are symmetric, and as 2 x·z ≤ x·x + z·z no two tokens can "
+        "both prefer each other to themselves",
+        under_test=(head_weights, ops.matmul),
+        corrected=prefers_itself, domain={"heads": Whole(1, 3), "tokens": Whole(1, 6)},
+    ),
+    Claim(
+        "S003-3.4", "79-80", TRUE,
+        says="W^QK[k] = Σ_i W^Q[k, i] W^K[k, i] stands for both",
+        truth="weights stay as they are; its rank is I at most, every matrix of such rank is one, "
+        "and G W^Q with G⁻ᵀ W^K gives the same",
+        under_test=(merged_matrix, merged_weights, head_weights),
+        corrected=low_rank_and_free, domain=SHEET,
+    ),
+    Claim(
+        "S003-5.2", "98, 104", TRUE,
+        says="W̃[k, j_1, j_2] = (1/√I) Σ_i W^Q[k, i, j_1] W^K[k, i, j_2]",
+        truth="with t_2 in the second place attention stays as it is",
+        under_test=(merged_matrix, merged_weights, head_weights),
+        corrected=same_attention, domain=SHEET,
+    ),
+    Claim(
+        "S003-5.3", "104", TYPO,
+        says="the second factor is L(t_1, J_2), in all five lines",
+        truth="it is L(t_2, J_2)",
+        under_test=(merged_weights, head_weights, merged_matrix),
+        corrected=same_attention, domain=SHEET,
+        literal=first_token_twice, witness={"tokens": UNITS, "size": 2.0},
+    ),
+    Claim(
+        "S003-5.4", "104", TYPO,
+        says="(1/√I Σ_i W^Q[k, i, j_1]) (W^K[k, i, j_2]), with W^k, and softmax without t_2",
+        truth="one sum over i of the products, and softmax over t_2",
+        under_test=(merged_matrix, merged_weights, head_weights),
+        corrected=same_attention, domain=SHEET,
+        literal=sum_ends_early, witness={"query": (1.0, 2.0), "key": (3.0, 4.0)},
+    ),
+]
