@@ -1,0 +1,217 @@
+"""Claims: question 1 (e) ii, a matrix V such that V x_1 = u_b and V x_3 = u_b - u_c.
+
+Four vectors, three inputs: one direction is free, and V is not alone. Next: the matrix of the
+queries.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tinyattn import ops
+from tinyattn.tensor import Tensor
+from tinyattn.theory.claim import CONDITIONAL, FALSE, TRUE, TYPO, Claim
+from tinyattn.theory.claims.orthogonal_inputs import made, missing, norm
+from tinyattn.theory.construction import Parts, outer, self_attention
+from tinyattn.theory.finding import EXACT, Finding, at_least, equal, every, fact
+from tinyattn.theory.lab import Domain, Lab, Real
+
+
+def wanted_values(u: Parts) -> Tensor:
+    """u_b, 0 and u_b - u_c as rows."""
+    return ops.stack([u.u_b, u.u_b * 0, u.u_b - u.u_c])
+
+
+def values(u: Parts, V: Tensor) -> Tensor:
+    """V x_i as rows."""
+    return ops.matmul(u.inputs(), V.swapaxes(-1, -2))
+
+
+def unseen(u: Parts) -> Tensor:
+    """A direction that is orthogonal to all three inputs."""
+    return u.u_b - u.u_c - u.u_d
+
+
+def other_matrix(u: Parts, share: float) -> Tensor:
+    """V less a share of u_b (u_b - u_c - u_d)ᵀ/β²; all of it leaves u_b u_dᵀ + (u_b - u_c) u_cᵀ."""
+    return u.value_matrix() - share * outer(u.u_b, unseen(u)) / u.beta**2
+
+
+# What is true --------------------------------------------------------------------------------
+
+
+def values_are_as_wanted(lab: Lab, beta: float) -> Finding:
+    """u_b, 0 and u_b - u_c, for every β."""
+    u = made(lab, beta)
+    return equal("V x_i, in β,", values(u, u.value_matrix()) / beta, wanted_values(u) / beta)
+
+
+def maps_four_vectors(lab: Lab, beta: float) -> Finding:
+    """u_a and u_d to 0, u_b to itself, u_c to its opposite."""
+    u = made(lab, beta)
+    four = ops.stack([u.u_a, u.u_b, u.u_c, u.u_d])
+    mapped = ops.matmul(four, u.value_matrix().swapaxes(-1, -2))
+    wanted = ops.stack([u.u_a * 0, u.u_b, u.u_c * -1, u.u_d * 0])
+    return equal("V u, in β,", mapped / beta, wanted / beta)
+
+
+def any_matrix_of_a_family(lab: Lab, beta: float) -> Finding:
+    """V + w zᵀ, with z orthogonal to all inputs, gives the same values and outputs; so does V'."""
+    u = made(lab, beta)
+    V, Q = u.value_matrix(), u.query_matrix()
+    outputs = self_attention(u.inputs(), Q, None, V)[0] / beta
+    free = outer(lab.normal(V.shape[0]), unseen(u)) / beta
+    direct = (outer(u.u_b, u.u_d) + outer(u.u_b - u.u_c, u.u_c)) / beta**2
+    return every(
+        equal("V' written out", direct, other_matrix(u, 1.0)),
+        *(equal("values, in β,", values(u, W) / beta, wanted_values(u) / beta)
+          for W in (direct, V + free)),
+        *(equal("outputs, in β,", self_attention(u.inputs(), Q, None, W)[0] / beta, outputs)
+          for W in (direct, V + free)),
+    )  # fmt: skip
+
+
+def columns_contain_both(lab: Lab, beta: float) -> Finding:
+    """V x_1 = u_b and V (x_1 - x_3) = u_c, for V and for any other that does it."""
+    u = made(lab, beta)
+    W = u.value_matrix() + outer(lab.normal(u.u_b.shape[0]), unseen(u)) / beta
+    one, _, three = values(u, W) / beta
+    return every(
+        equal("V x_1, in β,", one, u.u_b / beta),
+        equal("V (x_1 - x_3), in β,", one - three, u.u_c / beta),
+        at_least("rank", np.linalg.matrix_rank(W.numpy()), 2),
+    )
+
+
+def second_value_is_free(lab: Lab, beta: float) -> Finding:
+    """V x_2 = 0; a term w u_aᵀ would only move c_1 and c_2 by w/(2 + e^β²)."""
+    u = made(lab, beta)
+    w, V = lab.normal(u.u_a.shape[0]), u.value_matrix()
+    before, after = (
+        self_attention(u.inputs(), u.query_matrix(), None, W)[0]
+        for W in (V, V + outer(w, u.u_a) / beta**2)
+    )
+    moved = w.numpy() * missing(beta)
+    return every(
+        equal("V x_2", values(u, V)[1], w * 0),
+        equal("moved", (after - before)[:2], [moved, moved]),
+    )
+
+
+def outer_product_of_itself(lab: Lab, beta: float) -> Finding:
+    """u uᵀ u = β² u, and u uᵀ w = 0 for w orthogonal to u."""
+    u = made(lab, beta)
+    square = outer(u.u_b, u.u_b) / beta**2
+    return every(
+        equal("u uᵀ u/β²", ops.matmul(square, u.u_b) / beta, u.u_b / beta),
+        equal("u uᵀ w", ops.matmul(square, u.u_c) / beta, u.u_c * 0),
+    )
+
+
+# What the sheet says -------------------------------------------------------------------------
+
+
+def value_is_a_product(lab: Lab, beta: float) -> Finding:
+    """V x_3 = u_b u_c: the product of two vectors, a number."""
+    u = made(lab, beta)
+    length = norm(values(u, u.value_matrix())[2])
+    product = abs(ops.matmul(u.u_b, u.u_c).item())
+    return fact(
+        abs(length - product) < EXACT,
+        "V x_3 as long",
+        f"u_b·u_c = {product:.0f}, and V x_3 has the length {length:.3f}",
+    )
+
+
+def has_no_term_in_u_d(lab: Lab, beta: float, share: float) -> Finding:
+    """If V x_i are as wanted, V has no term in u_d."""
+    u = made(lab, beta)
+    V = other_matrix(u, share)
+    term = norm(ops.matmul(V, u.u_d)) / beta
+    right = equal("V x_i", values(u, V), wanted_values(u)).holds
+    return fact(
+        not right or term < EXACT,
+        "no term in u_d",
+        f"V x_i are u_b, 0 and u_b - u_c, and V u_d has the length {term:.2g} β",
+    )
+
+
+def has_a_term_in_u_b(lab: Lab, beta: float, share: float) -> Finding:
+    """If V x_i are as wanted, V has a term u_b u_bᵀ."""
+    u = made(lab, beta)
+    V = other_matrix(u, share)
+    term = norm(ops.matmul(V, u.u_b)) / beta
+    right = equal("V x_i", values(u, V), wanted_values(u)).holds
+    return fact(
+        not right or term > EXACT,
+        "there is a term in u_b",
+        f"V x_i are u_b, 0 and u_b - u_c, and V u_b = {term:.0f}",
+    )
+
+
+def without_transposes(lab: Lab, beta: float) -> Finding:
+    """(u_b u_b - u_c u_c)/β² with products of vectors, a number, times x_1 is u_b."""
+    u = made(lab, beta)
+    number = (ops.matmul(u.u_b, u.u_b) - ops.matmul(u.u_c, u.u_c)).item() / u.beta**2
+    return fact(
+        norm(number * u.inputs()[0] - u.u_b) < EXACT,
+        "V x_1 = u_b",
+        f"u_b·u_b - u_c·u_c = {abs(number):.0f}, so V x_1 would be 0",
+    )
+
+
+BETA: Domain = {"beta": Real(0.01, 30)}
+
+# fmt: off
+CLAIMS = [
+    Claim(
+        "S000-e.ii.1", "174", TYPO,
+        says="V x_3 = u_b u_c",
+        truth="a minus is lost: u_b - u_c",
+        under_test=(Parts.value_matrix,), corrected=values_are_as_wanted, domain=BETA,
+        literal=value_is_a_product, witness={"beta": 2.0},
+    ),
+    Claim(
+        "S000-e.ii.2", "176", FALSE,
+        says="V has no term in u_d, since there is no other way",
+        truth="V' = (u_b u_dᵀ + (u_b - u_c)u_cᵀ)/β² does the same, and so does V + w zᵀ for any w "
+        "and z = u_b - u_c - u_d, which is orthogonal to all inputs",
+        under_test=(Parts.value_matrix, self_attention),
+        corrected=any_matrix_of_a_family, domain={"beta": Real(0.01, 10)},
+        literal=has_no_term_in_u_d, witness={"beta": 2.0, "share": 1.0},
+    ),
+    Claim(
+        "S000-e.ii.3", "178", CONDITIONAL,
+        says="V must have terms in u_b and -u_c",
+        truth="on the left, yes: V x_1 = u_b and V(x_1 - x_3) = u_c, so its rank is 2 or more; on "
+        "the right no u_bᵀ is needed",
+        under_test=(Parts.value_matrix,), corrected=columns_contain_both, domain=BETA,
+        literal=has_a_term_in_u_b, witness={"beta": 2.0, "share": 1.0},
+    ),
+    Claim(
+        "S000-e.ii.4", "180", TRUE,
+        says="no term in u_a is needed",
+        truth="V x_2 = 0; if it were w, c_1 and c_2 would move by w/(2 + e^β²)",
+        under_test=(Parts.value_matrix, Parts.query_matrix, self_attention),
+        corrected=second_value_is_free, domain={"beta": Real(0.05, 10)},
+    ),
+    Claim(
+        "S000-e.ii.5", "182", TRUE,
+        says="an outer product, divided by β², gives a vector back in its size",
+        truth="u uᵀ u = β² u, and 0 for what is orthogonal to u",
+        under_test=(outer,), corrected=outer_product_of_itself, domain=BETA,
+    ),
+    Claim(
+        "S000-e.ii.6", "186", TYPO,
+        says="V = (u_b u_b - u_c u_c)/β²",
+        truth="transposes are missing: (u_b u_bᵀ - u_c u_cᵀ)/β², as the sheet has it next to this",
+        under_test=(Parts.value_matrix,), corrected=maps_four_vectors, domain=BETA,
+        literal=without_transposes, witness={"beta": 2.0},
+    ),
+    Claim(
+        "S000-e.ii.7", "190-193", TRUE,
+        says="v_1 = u_b, v_2 = 0 and v_3 = u_b - u_c",
+        truth="exactly, for every β > 0",
+        under_test=(Parts.value_matrix,), corrected=values_are_as_wanted, domain=BETA,
+    ),
+]
