@@ -26,6 +26,7 @@ from tinyattn.theory.noisy_keys import (
     orthonormal,
     stratified_lengths,
     two_heads,
+    window_bound,
 )
 from tinyattn.theory.law import LogitNormal, one_head_law, total_variance, two_head_law
 from tinyattn.theory.construction import (
@@ -40,12 +41,19 @@ from tinyattn.theory.construction import (
 from tinyattn.theory.temperature import (
     coupled_moments,
     enumerated_moments,
+    moments_at,
     score_scale,
     score_variance,
 )
-from tinyattn.theory.bilinear import head_weights, merged_matrix, merged_weights
+from tinyattn.theory.bilinear import (
+    effective_parameters,
+    head_weights,
+    merged_matrix,
+    merged_weights,
+)
 from tinyattn.theory.repetition import (
     Trigram,
+    counted_model,
     de_bruijn_table,
     first_repeat,
     loop,
@@ -65,13 +73,13 @@ from tinyattn.theory.registry import CLAIMS, errata, judge_all
 __all__ = [
     "CLAIMS", "Claim", "Finding", "Lab", "LogitNormal", "Parts", "Result", "Trigram", "Verdict",
     "averaging_error", "averaging_query", "averaging_weight", "beta_needed", "closest_copy",
-    "construction_errors", "coordinates", "copying_query", "coupled_moments", "de_bruijn_table",
-    "distribution_query", "entropy", "enumerated_moments", "errata", "family_query",
-    "first_repeat", "head_weights", "imbalance", "jacobian", "judge", "judge_all",
-    "largest_move", "lead_needed", "lengthened", "loop", "merged_matrix", "merged_weights",
-    "noisy_keys", "oblique_projector", "one_head", "one_head_law", "orthonormal",
-    "orthonormal_singular_value", "parts", "projector", "query_of", "rank_for",
-    "repelling_query", "score_scale", "score_variance", "self_attention", "self_weight",
-    "singular_values", "stratified_lengths", "table_model", "total_variance", "truncated",
-    "two_head_law", "two_heads", "weight_bounds",
+    "construction_errors", "coordinates", "copying_query", "counted_model", "coupled_moments",
+    "de_bruijn_table", "distribution_query", "effective_parameters", "entropy",
+    "enumerated_moments", "errata", "family_query", "first_repeat", "head_weights", "imbalance",
+    "jacobian", "judge", "judge_all", "largest_move", "lead_needed", "lengthened", "loop",
+    "merged_matrix", "merged_weights", "moments_at", "noisy_keys", "oblique_projector",
+    "one_head", "one_head_law", "orthonormal", "orthonormal_singular_value", "parts",
+    "projector", "query_of", "rank_for", "repelling_query", "score_scale", "score_variance",
+    "self_attention", "self_weight", "singular_values", "stratified_lengths", "table_model",
+    "total_variance", "truncated", "two_head_law", "two_heads", "weight_bounds", "window_bound",
 ]  # fmt: skip

@@ -1,0 +1,282 @@
+"""Claims: question 2 (g), what the sheets say of other attentions, tried on the blocks themselves.
+
+Next: Linformer.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tinyattn import ops
+from tinyattn.attention import (
+    BigBird,
+    MultiHead,
+    Synthesizer,
+    formula_value,
+    hops,
+    influence,
+)
+from tinyattn.attention.bigbird import pattern
+from tinyattn.backend import asarray, asnumpy
+from tinyattn.models.layer import Layer
+from tinyattn.models.perceiver import Perceiver
+from tinyattn.tensor import Tensor
+from tinyattn.theory.claim import CONDITIONAL, FALSE, OPEN, TRUE, TYPO, Claim
+from tinyattn.theory.finding import Finding, at_least, at_most, equal, every, fact
+from tinyattn.theory.lab import Lab, Real, Whole
+
+C, H = 4, 2
+D = C // H
+CONSTANT = 10
+"""What O(..) may hide, at most, if it is to say anything."""
+
+
+def new(lab: Lab, kind: Any, longest: int, width: int = C, **options: int) -> Any:
+    """A block with large random parameters, in float64."""
+    block = kind(width, H, longest=longest, rng=lab.rng, **options).astype("float64")
+    for parameter in block.parameters():
+        wide = parameter.shape[0] if parameter.ndim > 1 else 1
+        parameter.data = lab.rng.standard_normal(parameter.shape) / math.sqrt(wide)
+    return block.to(lab.device)
+
+
+def counted(block: MultiHead, x: Tensor) -> int:
+    """Multiply-adds: all positions meet the four matrices, and each weight a key and a value."""
+    maps = (block.query, block.key, block.value, block.out)
+    mixing = [
+        getattr(block, name).size for name in ("mix_keys", "mix_values") if hasattr(block, name)
+    ]
+    T, entries = x.shape[1], sum(linear.weight.size for linear in maps)
+    return int(T * entries + sum(mixing) * C + 2 * block.weights(x).size * D)
+
+
+def perceiver_pairs(lab: Lab, length: int, latents: int, layers: int) -> int:
+    """How many pairs of query and key the layers of a Perceiver look at, counted from weights."""
+    model: Any = Perceiver(C, rng=lab.rng, latents=latents).to(lab.device)
+    stack = [
+        Layer(MultiHead(C, 1, longest=length, rng=lab.rng), rng=lab.rng, exact_gelu=True, dropout=0)
+        for _ in range(layers)
+    ]
+    for layer in stack:
+        layer.to(lab.device)
+    seen: list[Tensor] = []
+    model(Tensor(np.zeros((1, length, C), np.float32), device=lab.device), stack, watch=seen)
+    return sum(weights.size for weights in seen)
+
+
+def graph(n: int, window: int, first: int, random: int = 0) -> np.ndarray:
+    """Who sees whom in BigBird's pattern with blocks of one position, both ways."""
+    lists = pattern(n, 2 * window + 1, first, random, 0, False)
+    sees: np.ndarray = (lists[:, :, None] == np.arange(n)).any(axis=1)
+    sees[:first] = True
+    return sees
+
+
+def largest_gradient(lab: Lab, n: int, start: float) -> float:
+    """Of the maps to queries and keys, which begin `start` times as large as the others do."""
+    block, x = new(lab, BigBird, n, block=1), lab.normal(1, n, C)
+    begun = [parameter for linear in (block.query, block.key) for parameter in linear.parameters()]
+    for parameter in begun:
+        parameter.data = start * parameter.numpy()
+    ops.sum(block(x) * lab.normal(1, n, C)).backward()
+    return max(float(np.abs(asnumpy(parameter.grad)).max()) for parameter in begun)
+
+
+def steepest_rise(lab: Lab, n: int) -> float:
+    """How much a block's outputs change over 2^-30 of a way, cut in half where they change more."""
+    block, x, way = new(lab, BigBird, n, block=1), lab.normal(1, n, C), lab.normal(1, n, C)
+
+    def at(place: float) -> np.ndarray:
+        y: np.ndarray = block(x + way * place).numpy()
+        return y
+
+    low, high, y_low, y_high = 0.0, 1.0, at(0.0), at(1.0)
+    for _ in range(30):
+        middle = (low + high) / 2
+        y = at(middle)
+        if np.abs(y - y_low).max() > np.abs(y_high - y).max():
+            high, y_high = middle, y
+        else:
+            low, y_low = middle, y
+    return float(np.abs(y_high - y_low).max())
+
+
+# What is true --------------------------------------------------------------------------------
+
+
+def scores_without_meeting(lab: Lab, n: int) -> Finding:
+    """Row t of a synthesizer's weights depends on x_t alone, its outputs depend on everything."""
+    block, x, s = new(lab, Synthesizer, n), lab.normal(1, n, C), int(lab.rng.integers(n))
+    others = np.arange(n) != s
+    moved = block.weights(ops.where(asarray(others[:, None], device=lab.device), x, lab.normal(C)))
+    weights, dense = block.weights(x), new(lab, MultiHead, n)
+
+    def when_turned(kind: Any) -> float:
+        w, turned = kind.weights(x).numpy(), kind.weights(x.flip(1)).numpy()
+        return float(np.abs(turned - w[..., ::-1, ::-1]).max())
+
+    return every(
+        equal("other rows", moved.numpy()[:, :, others], weights.numpy()[:, :, others]),
+        fact(influence(block, n, False).all(), "all outputs change", "some outputs do not change"),
+        at_most("multi-head, the text turned round,", when_turned(dense), 0),
+        at_least("synthesizer, the text turned round,", when_turned(block), 1e-9, 0),
+    )
+
+
+def work_of_attention(lab: Lab, length: int) -> Finding:
+    """4ld² + 2l²d multiply-adds, counted."""
+    block = new(lab, MultiHead, length)
+    work = counted(block, lab.normal(1, length, C))
+    formula = formula_value(MultiHead.multiply_adds, {"T": length, "C": C})
+    return every(
+        equal("counted", work, 4 * length * C**2 + 2 * length**2 * C),
+        equal("the block's formula", float(formula), work),
+    )
+
+
+def work_of_a_perceiver(lab: Lab, length: int, latents: int, layers: int) -> Finding:
+    """4lmd + (L - 2)·2m²d multiply-adds beside the maps, counted."""
+    work = 2 * perceiver_pairs(lab, length, latents, layers) * C
+    ends = formula_value(Perceiver.multiply_adds, {"T": length, "L": latents, "C": C})
+    across = float(ends) - 4 * (length + latents) * C**2
+    between = (layers - 2) * 2 * latents**2 * C
+    return every(
+        equal("counted", work, 4 * length * latents * C + between),
+        equal("by the formula", across + between, work),
+    )
+
+
+def narrow_is_cheaper(lab: Lab, latents: int, more: int, layers: int) -> Finding:
+    """At most the work of as many layers of plain attention; as much only if m = l."""
+    length = latents + more
+    work = 2 * perceiver_pairs(lab, length, latents, layers) * C
+    plain = layers * 2 * length**2 * C
+    return fact((work < plain) if more else (work == plain),
+                f"{work:,} of {plain:,}", f"{work:,} against {plain:,}")  # fmt: skip
+
+
+def few_hops(lab: Lab, n: int, window: int) -> Finding:
+    """A window alone: ⌈(n - 1)/w⌉ hops. With a global token 2 at most. Pairs grow with n."""
+    alone, star, more = graph(n, window, 0), graph(n, window, 1), graph(n, window, 1, 2)
+    options = {"block": 1, "window_blocks": 2 * window + 1, "random_blocks": 2}
+    block = new(lab, BigBird, n, global_blocks=1, **options)
+    apart = np.abs(np.subtract.outer(np.arange(n), np.arange(n)))
+    return every(
+        fact((alone == (apart <= window)).all(), "a band", "not a band"),
+        equal("hops by windows", hops(alone).max(), math.ceil((n - 1) / window)),
+        at_most("hops with a global token", hops(star).max(), 2),
+        fact((influence(block, n, False) == more).all(), "as the pattern", "not as the pattern"),
+        at_most("pairs", more.sum(), n * (2 * window + 1 + 2 + 2)),
+    )
+
+
+def near_is_not_learned(lab: Lab, n: int, jump: float) -> Finding:
+    """A step is missed by half its height; from zero queries and keys no gradient leads away."""
+    rise = steepest_rise(lab, n)
+    return every(
+        at_least("a step is missed by", (jump - rise) / 2, jump / 2, 1e-5),
+        equal("gradient of queries and keys", largest_gradient(lab, n, 0.0), 0.0, 0),
+    )
+
+
+# What the sheets say -------------------------------------------------------------------------
+
+
+def only_itself(lab: Lab, n: int) -> Finding:
+    """No token-to-token interaction: the first token changes no output but its own."""
+    changed = influence(new(lab, Synthesizer, n), n, False)[:, 0].sum()
+    return equal("outputs that change with the first token", changed, 1)
+
+
+def work_without_maps(lab: Lab, length: int, width: int) -> Finding:
+    """O(l²d + dl²), whose two terms are one."""
+    work = float(formula_value(MultiHead.multiply_adds, {"T": length, "C": width}))
+    return at_most("multiply-adds over l²d + dl²", work / (2 * length**2 * width), CONSTANT)
+
+
+def length_is_free(lab: Lab, length: int, latents: int, layers: int) -> Finding:
+    """O(dm + Lm²), in which l does not occur: twice the length costs no more."""
+    once, twice = (perceiver_pairs(lab, k * length, latents, layers) for k in (1, 2))
+    return equal("work at twice the length", twice / once, 1)
+
+
+def two_hops(lab: Lab, n: int, window: int, past: bool) -> Finding:
+    """With one global token everybody knows of everybody that it may know of after two layers."""
+    sees = graph(n, window, 1)
+    return at_most("hops", hops(sees & np.tri(n, dtype=bool) if past else sees).max(), 2)
+
+
+def can_be_learned(lab: Lab, n: int, start: float) -> Finding:
+    """What can be represented is learned: a gradient tells where to look."""
+    return at_least(
+        "largest gradient of queries and keys", largest_gradient(lab, n, start), 1e-9, 0
+    )
+
+
+# fmt: off
+CLAIMS = [
+    Claim(
+        "S000-2.g.2", "272", CONDITIONAL,
+        says="a synthesizer has no interaction of token with token",
+        truth="its scores have none: row t of α depends on x_t only; its output is a mean of all "
+        "values still; and unlike q·k its scores go by position, not by what stands there",
+        under_test=(Synthesizer, influence),
+        corrected=scores_without_meeting, domain={"n": Whole(2, 8)},
+        literal=only_itself, witness={"n": 6},
+    ),
+    Claim(
+        "S001-2.g.3", "195", TYPO,
+        says="multi-head attention takes O(l²d + dl²)",
+        truth="both terms are the same; it takes 4ld² + 2l²d multiply-adds, so O(l²d + ld²)",
+        under_test=(MultiHead, formula_value),
+        corrected=work_of_attention, domain={"length": Whole(1, 40)},
+        literal=work_without_maps, witness={"length": 32, "width": 1024},
+    ),
+    Claim(
+        "S001-2.g.4", "199", FALSE,
+        says="a Perceiver takes O(dm + Lm²), with m latents and L layers",
+        truth="all l inputs are read, and all are written: 4lmd + (L - 2)·2m²d multiply-adds, and "
+        "the maps",
+        under_test=(Perceiver, formula_value),
+        corrected=work_of_a_perceiver,
+        domain={"length": Whole(1, 40), "latents": Whole(1, 40), "layers": Whole(2, 5)},
+        literal=length_is_free, witness={"length": 1024, "latents": 32, "layers": 4},
+    ),
+    Claim(
+        "S001-2.g.5", "201", TRUE,
+        says="m ≪ l makes a Perceiver cheaper",
+        truth="for all m ≤ l it does at most the work of L plain layers, as much only if m = l, "
+        "maps not counted",
+        under_test=(Perceiver,),
+        corrected=narrow_is_cheaper,
+        domain={"latents": Whole(1, 30), "more": Whole(0, 30), "layers": Whole(2, 5)},
+    ),
+    Claim(
+        "S002-3.g.5", "21-25", CONDITIONAL,
+        says="windows, global tokens and random pairs keep a sparse graph well connected",
+        truth="a window of w on each side alone takes ⌈(n - 1)/w⌉ hops, a global token makes it 2 "
+        "at most, and pairs grow as n; not if the model is causal: then that token has read nobody",
+        under_test=(BigBird, hops, influence),
+        corrected=few_hops, domain={"n": Whole(2, 24), "window": Whole(1, 4)},
+        literal=two_hops, witness={"n": 20, "window": 1, "past": True},
+    ),
+    Claim(
+        "S002-3.g.6", "27", FALSE,
+        says="a universal approximator can learn any function",
+        truth="it comes near continuous functions on a bounded closed set, but misses a step by "
+        "half its height; of learning the theorem says nothing: from queries and keys of zero no "
+        "gradient leads away",
+        under_test=(BigBird,),
+        corrected=near_is_not_learned, domain={"n": Whole(2, 8), "jump": Real(0, 10)},
+        literal=can_be_learned, witness={"n": 6, "start": 0.0},
+    ),
+    Claim(
+        "S002-3.g.7", "27", OPEN,
+        says="BigBird is Turing-complete",
+        truth="a published proof, for numbers of unbounded precision and texts of any length; a "
+        "block of floats with a longest text is a finite machine",
+    ),
+]

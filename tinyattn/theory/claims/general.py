@@ -1,0 +1,288 @@
+"""Claims: facts about attention that no sheet states, and that what they say rests on.
+
+Next: what the sheets could have said.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tinyattn import ops
+from tinyattn.attention import MultiHead, focus
+from tinyattn.attention.core import attend
+from tinyattn.backend import asnumpy
+from tinyattn.tensor import Tensor
+from tinyattn.theory.claim import TRUE, Claim
+from tinyattn.theory.claims.family import C, new
+from tinyattn.theory.finding import Finding, at_least, at_most, equal, every, fact
+from tinyattn.theory.lab import Lab, Real, Reals, Whole
+from tinyattn.theory.low_rank import singular_values
+from tinyattn.theory.weights import entropy, jacobian, largest_move
+
+LARGEST = math.log(np.finfo(np.float64).max)
+"""The largest number whose exponential is finite, 709.78."""
+
+
+def leaf(lab: Lab, values: object) -> Tensor:
+    """Numbers that a gradient is wanted for."""
+    return Tensor(lab.tensor(values).data, requires_grad=True)
+
+
+def gradient(y: Tensor, of: Tensor, towards: np.ndarray | None = None) -> np.ndarray:
+    """Of `y`, or of its product with `towards`, by backward; on the host."""
+    of.zero_grad()
+    y.backward(towards, retain_graph=True)
+    found: np.ndarray = asnumpy(of.grad)
+    return found
+
+
+def by_backward(y: Tensor, x: Tensor) -> np.ndarray:
+    """∂y_i/∂x_j, a row at a time."""
+    return np.array([gradient(y, x, row) for row in np.eye(y.shape[0])])
+
+
+# What is true --------------------------------------------------------------------------------
+
+
+def how_weights_move(lab: Lab, scores: tuple[float, ...]) -> Finding:
+    """J = diag α - ααᵀ, as backward has it: J 1 = 0, eigenvalues from 0 to the bounds."""
+    s, half = leaf(lab, scores), lab.tensor([0.5, 0.5, 0.0])
+    weights = ops.softmax(s)
+    found, a = by_backward(weights, s), weights.numpy()
+    values = np.linalg.eigvalsh(found)
+    return every(
+        equal("J", jacobian(weights), found),
+        equal("J", found, np.diag(a) - np.outer(a, a)),
+        equal("J 1", found.sum(axis=1), np.zeros(len(a))),
+        at_least("eigenvalues", values, 0),
+        at_most("the largest", values.max(), min(0.5, 2 * (1 - a.max()))),
+        equal("that of (½, ½, 0)", np.linalg.eigvalsh(jacobian(half).numpy()).max(), 0.5),
+    )
+
+
+def how_far_weights_move(lab: Lab, scores: tuple[float, ...], size: float) -> Finding:
+    """Σ |Δα| ≤ 2 tanh(r/4) ≤ max |Δs|, r = max Δs - min Δs, and the first is reached."""
+    change = size * lab.rng.uniform(-1, 1, len(scores))
+    before, after = (ops.softmax(lab.tensor(np.array(scores) + c)) for c in (0, change))
+    bound, r = 2 * largest_move(lab.tensor(change)), np.ptp(change)
+    two = [ops.softmax(lab.tensor([x * r / 2, 0.0])).numpy() for x in (-1, 1)]
+    return every(
+        at_most("Σ |Δα|", np.abs((after - before).numpy()).sum(), bound),
+        at_most("the bound", bound, np.abs(change).max()),
+        equal("from (-r/2, 0) to (r/2, 0)", np.abs(two[1] - two[0]).sum(), bound),
+    )
+
+
+def warmer_and_colder(lab: Lab, scores: tuple[float, ...], beta: float) -> Finding:
+    """d E[s]/dβ = Var(s) and dH/dβ = -β Var(s), by backward."""
+    s, b = lab.tensor(scores), leaf(lab, beta)
+    weights = ops.softmax(b * s)
+    mean, spread = ops.sum(weights * s), focus(weights.reshape(1, 1, 1, -1)).sum()
+    a, x = weights.numpy(), np.array(scores)
+    variance = a @ (x - a @ x) ** 2
+    return every(
+        equal("dE/dβ", gradient(mean, b), variance, 1e-10),
+        equal("dH/dβ", gradient(spread, b), -beta * variance, 1e-9),
+        equal("H", spread.item(), entropy(lab.tensor(a))),
+    )
+
+
+def almost_even(lab: Lab, scores: tuple[float, ...], beta: float) -> Finding:
+    """α_i = 1/n + β(s_i - mean)/n, up to β²R²e^{βR}/2n, where R is the range of the scores."""
+    x, n = np.array(scores), len(scores)
+    found = ops.softmax(lab.tensor(scores) * beta).numpy()
+    reach = beta * np.ptp(x)
+    off = np.abs(found - (1 + beta * (x - x.mean())) / n)
+    return at_most("off the line by", off.max(), reach**2 * math.exp(reach) / (2 * n))
+
+
+def soft_maximum(lab: Lab, scores: tuple[float, ...]) -> Finding:
+    """max s ≤ logsumexp s ≤ max s + ln n, both reached, and its gradient is the softmax."""
+    s, n, top = leaf(lab, scores), len(scores), max(scores)
+    y = ops.logsumexp(s)
+    exactly = top + math.log(math.fsum(math.exp(x - top) for x in scores))
+    return every(
+        equal("logsumexp", y.item(), exactly, 1e-10),
+        at_least("logsumexp", exactly, top, 0),
+        at_most("logsumexp", exactly, top + math.log(n), 1e-10),
+        equal(
+            "of equal ones", ops.logsumexp(lab.tensor([top] * n)).item(), top + math.log(n), 1e-10
+        ),
+        equal("its gradient", gradient(y, s), ops.softmax(s)),
+    )
+
+
+def equal_keys(lab: Lab, n: int, copies: int) -> Finding:
+    """m equal keys weigh what one with the score + ln m does, and read the mean of its values."""
+    keys, q = lab.normal(n, 3), lab.normal(3)
+    repeated = ops.concatenate([*[keys[:1]] * (copies - 1), keys])
+    values = lab.normal(n + copies - 1, 2)
+    c, weights = attend(q, repeated, values)
+    bonus = lab.tensor([math.log(copies), *[0.0] * (n - 1)])
+    one = ops.softmax(ops.matmul(keys, q) + bonus)
+    merged = ops.concatenate([values[:copies].mean(axis=0, keepdims=True), values[copies:]])
+    return every(
+        equal("their weight", weights[:copies].sum(), one[0].item()),
+        equal("other weights", weights[copies:], one[1:]),
+        equal("output", c, ops.matmul(one, merged)),
+    )
+
+
+def answer_moves_with_query(lab: Lab, n: int, width: int, size: float) -> Finding:
+    """∂c/∂q = Vᵀ J K."""
+    keys, values = lab.normal(n, width), lab.normal(n, 2)
+    q = leaf(lab, size * lab.rng.standard_normal(width))
+    c, weights = attend(q, keys, values)
+    wanted = values.numpy().T @ jacobian(weights).numpy() @ keys.numpy()
+    fused = ops.attention(q.reshape(1, -1), keys, values, scale=1.0)[0]
+    return every(
+        equal("∂c/∂q", by_backward(c, q), wanted),
+        equal("as one operation", by_backward(fused, q), wanted),
+    )
+
+
+def last_row_knows_no_order(lab: Lab, n: int) -> Finding:
+    """A causal layer without positions: earlier tokens turned round leave the last row."""
+    block, x = new(lab, MultiHead, n), lab.normal(1, n, C)
+    turned = ops.concatenate([x[:, : n - 1].flip(1), x[:, n - 1 :]], axis=1)
+    y, z = (block(t, causal=True).numpy()[0] for t in (x, turned))
+    return every(
+        equal("last row", z[-1], y[-1]),
+        at_least("change of the first row", np.abs(z[0] - y[0]).max(), 1e-12, 0),
+    )
+
+
+def where_plain_formulas_break(lab: Lab, score: float) -> Finding:
+    """exp, a row with nothing allowed, and 0 ln 0: NaN as they stand, and not here."""
+    scores, zero = np.array([score, 0.0]), np.array([1.0, 0.0])
+    with np.errstate(all="ignore"):
+        plain = np.exp(scores) / np.exp(scores).sum()
+        none = np.exp([-np.inf, -np.inf]) / np.exp([-np.inf, -np.inf]).sum()
+        product = zero * np.log(zero)
+    rival, nobody = math.exp(-score), lab.tensor([0.0, 0.0]).data > 0
+    q, kv = lab.tensor([[1.0]]), lab.tensor([[1.0], [2.0]])
+    return every(
+        fact(np.isnan(plain[0]) == (score > LARGEST), "plain exp: NaN beyond 709.78", f"{plain}"),
+        fact(np.isnan([*none, product[1]]).all(), "NaN by the formulas", "no NaN by the formulas"),
+        equal("softmax", ops.softmax(lab.tensor(scores)), np.array([1, rival]) / (1 + rival)),
+        equal("nothing allowed", ops.softmax(lab.tensor(scores), nobody), [0.0, 0.0], 0),
+        equal("attention to nothing", ops.attention(q, kv, kv, nobody[None]), [[0.0]], 0),
+        equal("0 ln 0", focus(lab.tensor(zero).reshape(1, 1, 1, 2)).item(), 0, 0),
+    )
+
+
+def norm_of_weights(lab: Lab, n: int, keys: int, size: float) -> Finding:
+    """Rows that sum to 1: a norm between √(n/m) and √(largest column sum), 1 at least if square."""
+    weights = ops.softmax(lab.normal(n, keys) * size)
+    norm, sums = singular_values(weights)[0], weights.numpy().sum(axis=0)
+    return every(
+        at_least("|P|", norm, math.sqrt(n / keys)),
+        at_most("|P|", norm, math.sqrt(sums.max())),
+        equal("|P| of equal rows", singular_values(weights[:1].broadcast_to((n, keys)))[0],
+              math.sqrt(n) * np.linalg.norm(weights.numpy()[0])),
+    )  # fmt: skip
+
+
+def where_weights_underflow(lab: Lab, beyond: float) -> Finding:
+    """A weight is 0 from a lead of ln 2^1075 on in float64, of ln 2^150 in float32."""
+    findings = []
+    for dtype, bits in (("float64", 1075), ("float32", 150)):
+        edge = bits * math.log(2)
+        for lead in (edge - beyond, edge + beyond):
+            weight = ops.softmax(Tensor(np.array([lead, 0], dtype), device=lab.device)).numpy()[1]
+            wanted = weight > 0 if lead < edge else weight == 0
+            findings.append(
+                fact(wanted, f"{dtype}: {lead:.2f} as told", f"{dtype}: {lead}: {weight}")
+            )
+    return every(*findings)
+
+
+# fmt: off
+CLAIMS = [
+    Claim(
+        "G-01", "", TRUE,
+        says="weights move with scores by J = diag(α) - αα^T",
+        truth="J is symmetric, J 1 = 0, and its eigenvalues lie between 0 and the smaller of ½, "
+        "reached at (½, ½, 0, ..), and 2(1 - max α)",
+        under_test=(ops.softmax, jacobian),
+        corrected=how_weights_move, domain={"scores": Reals(-50, 50, 1, 8)},
+    ),
+    Claim(
+        "G-02", "", TRUE,
+        says="weights move less than scores",
+        truth="Σ |Δα_i| ≤ 2 tanh(r/4) ≤ max |Δs_i|, with r = max Δs - min Δs; reached by two keys",
+        under_test=(ops.softmax, largest_move),
+        corrected=how_far_weights_move,
+        domain={"scores": Reals(-50, 50, 1, 12), "size": Real(0, 50)},
+    ),
+    Claim(
+        "G-03", "", TRUE,
+        says="a factor β on the scores sharpens",
+        truth="dE[s]/dβ = Var(s) ≥ 0 and dH/dβ = -β Var(s), mean and variance by the weights",
+        under_test=(ops.softmax, focus, entropy),
+        corrected=warmer_and_colder,
+        domain={"scores": Reals(-10, 10, 1, 12), "beta": Real(0, 5)},
+    ),
+    Claim(
+        "G-04", "", TRUE,
+        says="small scores give almost equal weights",
+        truth="α_i = 1/n + β(s_i - s̄)/n, up to β²R²e^(βR)/2n with R = max s - min s",
+        under_test=(ops.softmax,),
+        corrected=almost_even, domain={"scores": Reals(-3, 3, 1, 12), "beta": Real(0, 1)},
+    ),
+    Claim(
+        "G-05", "", TRUE,
+        says="logsumexp is a soft maximum",
+        truth="max s ≤ logsumexp s ≤ max s + ln n, and its gradient is softmax s",
+        under_test=(ops.logsumexp, ops.softmax),
+        corrected=soft_maximum, domain={"scores": Reals(-1e4, 1e4, 1, 20)},
+    ),
+    Claim(
+        "G-06", "", TRUE,
+        says="a key that stands there m times counts m times",
+        truth="as one key with ln m more of a score, and the mean of their values",
+        under_test=(attend,),
+        corrected=equal_keys, domain={"n": Whole(1, 8), "copies": Whole(1, 8)},
+    ),
+    Claim(
+        "G-07", "", TRUE,
+        says="the answer moves with the query by ∂c/∂q = V^T J K",
+        truth="exactly so, in the fused operation too",
+        under_test=(attend, ops.attention, jacobian),
+        corrected=answer_moves_with_query,
+        domain={"n": Whole(1, 8), "width": Whole(1, 5), "size": Real(0, 20)},
+    ),
+    Claim(
+        "G-08", "", TRUE,
+        says="without positions, a causal layer's last row knows no order",
+        truth="earlier tokens may be permuted; other rows then see other tokens, so a second layer "
+        "knows the order",
+        under_test=(MultiHead,),
+        corrected=last_row_knows_no_order, domain={"n": Whole(3, 10)},
+    ),
+    Claim(
+        "G-09", "", TRUE,
+        says="formulas as they stand give NaN",
+        truth="exp beyond a score of 709.78, a row in which nothing is allowed, and 0 ln 0; here "
+        "they give weights, zeros and 0",
+        under_test=(ops.softmax, ops.attention, focus),
+        corrected=where_plain_formulas_break, domain={"score": Real(0, 5000)},
+    ),
+    Claim(
+        "G-10", "", TRUE,
+        says="a matrix of weights hardly enlarges",
+        truth="its norm is at most √(largest column sum), and at least √(queries/keys)",
+        under_test=(ops.softmax, singular_values),
+        corrected=norm_of_weights,
+        domain={"n": Whole(1, 10), "keys": Whole(1, 10), "size": Real(0, 30)},
+    ),
+    Claim(
+        "G-11", "", TRUE,
+        says="a weight is rounded to 0 when the lead is large enough",
+        truth="above 745.13 nats in float64, 103.97 in float32: ln 2^1075 and ln 2^150",
+        under_test=(ops.softmax,),
+        corrected=where_weights_underflow, domain={"beyond": Real(0.01, 50)},
+    ),
+]
