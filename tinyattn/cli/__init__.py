@@ -18,6 +18,7 @@ import click
 
 from tinyattn import __version__
 from tinyattn.backend import keep_freed_memory
+from tinyattn.cli.claims import claims
 from tinyattn.cli.compare import compare
 from tinyattn.cli.info import info
 from tinyattn.cli.options import DeviceMissing
@@ -108,6 +109,6 @@ def main() -> None:
 
 for command in (
     quickstart, world, pretrain, finetune, evaluate, baseline, generate, convert, compare, parse,
-    info,
+    claims, info,
 ):  # fmt: skip
     main.add_command(command)

@@ -1,4 +1,4 @@
-"""Chapter 12, continued: a command that sets mechanisms side by side. Next: what there is."""
+"""Chapter 12, continued: mechanisms side by side. Next: the claims of the sheets."""
 
 from __future__ import annotations
 

@@ -20,8 +20,7 @@ WIDTH = 100
 
 def as_text(results: Sequence[Result]) -> str:
     """All rows, then the errata."""
-    rows = [(r.claim.id, str(r.claim.verdict), "ok" if r.ok else "UNEXPECTED", r.claim.says)
-            for r in results]  # fmt: skip
+    rows = [(r.claim.id, str(r.claim.verdict), _state(r), r.claim.says) for r in results]
     wide = [max(len(row[i]) for row in rows) for i in range(3)]
     lines = ["  ".join([*(cell.ljust(n) for cell, n in zip(row[:3], wide, strict=True)), row[3]])
              for row in rows]  # fmt: skip
@@ -40,7 +39,7 @@ def as_details(result: Result) -> str:
         "stands in": where(result),
         "verdict": str(claim.verdict),
         "counterexample": result.counterexample,
-        "what is true" if claim.corrected else "why": claim.truth,
+        "what is true" if claim.corrected else "remark": claim.truth,
         "found": result.found,
         "under test": ", ".join(map(name_of, claim.under_test)),
         "as expected": "yes" if result.ok else "NO",
@@ -48,8 +47,7 @@ def as_details(result: Result) -> str:
     lines = [claim.id]
     for name, text in facts.items():
         if text:
-            lines += textwrap.wrap(text, WIDTH, initial_indent=f"  {name:15} ",
-                                   subsequent_indent=" " * 18)  # fmt: skip
+            lines += _wrapped(text, f"  {name:15} ", 18)
     return "\n".join(lines)
 
 
@@ -97,14 +95,25 @@ def name_of(function: Callable[..., Any]) -> str:
     return f"{function.__module__}.{function.__qualname__}"
 
 
+def _state(result: Result) -> str:
+    """Whether it came out as expected; nothing if there is nothing to try."""
+    if not result.ok:
+        return "UNEXPECTED"
+    return "ok" if result.claim.corrected is not None else "-"
+
+
+def _wrapped(text: str, lead: str, margin: int) -> list[str]:
+    """Lines of a paragraph that begins with `lead`; formulas are not broken at a minus."""
+    return textwrap.wrap(text, WIDTH, initial_indent=lead, subsequent_indent=" " * margin,
+                         break_on_hyphens=False)  # fmt: skip
+
+
 def _erratum(result: Result) -> list[str]:
     claim = result.claim
     head = f"{claim.id:14}{claim.verdict}, {where(result)}"
     parts = [(14 * " ", claim.says), (9 * " " + "but  ", result.counterexample),
              (7 * " " + "right  ", claim.truth)]  # fmt: skip
-    return [head, *(line for lead, text in parts
-                    for line in textwrap.wrap(text, WIDTH, initial_indent=lead,
-                                              subsequent_indent=14 * " "))]  # fmt: skip
+    return [head, *(line for lead, text in parts for line in _wrapped(text, lead, 14))]
 
 
 def _unexpected(results: Sequence[Result]) -> list[str]:
@@ -126,7 +135,7 @@ th, td { text-align: left; vertical-align: top; padding: .4rem .6rem;
          border-bottom: 1px solid #ddd }
 thead th { position: sticky; top: 0; background: #fff; border-bottom: 2px solid #222 }
 .id { white-space: nowrap; font-variant-numeric: tabular-nums }
-.verdict { white-space: nowrap; font-weight: 600 }
+.verdict { font-weight: 600 }
 .unexpected { background: #fde0dd }
 .found { color: #555; font-size: .9em }
 """

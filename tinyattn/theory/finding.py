@@ -16,6 +16,9 @@ from tinyattn.tensor import Tensor
 EXACT = 1e-11
 """How far equal numbers may be apart: float64 rounds at 1e-16, and sums and products add up."""
 
+NEARLY = 0.01
+"""How far apart numbers may be that are "almost" equal, where a sheet does not say how far."""
+
 
 @dataclass(frozen=True)
 class Finding:

@@ -99,8 +99,14 @@ def one_head(keys: Tensor, values: Tensor, query: Tensor) -> tuple[Tensor, Tenso
 
     Forward: c = Σ_i α_i v_i, α = softmax(K q)
     Shapes:  keys (.., n, D), values (n, E), query (D,) -> c (.., E), α (.., n)
+    Raises:  ValueError if the values are not one matrix, with a row for each key
     Source:  CS224N assignment 5, question 1
     """
+    if values.ndim != 2 or values.shape[0] != keys.shape[-2]:
+        raise ValueError(
+            "one_head: values must be (n, E), a row for each key; "
+            f"got {values.shape} for keys {keys.shape}"
+        )
     return attend(query, keys, values)
 
 

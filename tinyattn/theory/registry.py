@@ -10,19 +10,13 @@ import re
 from collections.abc import Callable, Iterable
 
 from tinyattn.theory.claim import DRAWS, Claim, Result, judge
-from tinyattn.theory.claims import (
-    copying,
-)
-
-QUESTIONS = (
-    copying,
-)  # fmt: skip
+from tinyattn.theory.claims import QUESTIONS
 
 
-def _place(claim: Claim) -> list[tuple[int, int, str]]:
+def _place(claim: Claim) -> tuple[str, list[tuple[int, int, str]]]:
     """S000-c.ii.10 comes after S000-c.ii.9, and numbers, a sheet's later parts, after letters."""
     parts = re.findall(r"\d+|[A-Za-z]+", claim.id)
-    return [(1, int(part), "") if part.isdecimal() else (0, 0, part) for part in parts]
+    return claim.sheet, [(1, int(p), "") if p.isdecimal() else (0, 0, p) for p in parts]
 
 
 CLAIMS: dict[str, Claim] = {

@@ -3,3 +3,39 @@
 The sheets answer the same questions, not always alike: what they claim about one stands side by
 side. Each file has its checks first, then the list `CLAIMS`. Next: the registry.
 """
+
+from tinyattn.theory.claims import (
+    distribution,
+    copying,
+    averaging,
+    mixing,
+    extraction,
+    small_noise,
+    multiplier,
+    one_head,
+    one_head_sampled,
+    two_heads,
+    two_heads_sampled,
+    orthogonal_inputs,
+    value_matrix,
+    query_matrix,
+    examination,
+    family,
+    linformer,
+    parsers,
+    penalties,
+    temperature,
+    bilinear,
+    merging,
+    repetition,
+    general,
+    beyond,
+)
+
+QUESTIONS = (
+    distribution, copying, averaging, mixing, extraction, small_noise, multiplier, one_head,
+    one_head_sampled, two_heads, two_heads_sampled, orthogonal_inputs, value_matrix,
+    query_matrix, examination, family, linformer, parsers, penalties, temperature, bilinear,
+    merging, repetition, general, beyond,
+)  # fmt: skip
+"""In reading order."""

@@ -12,8 +12,7 @@ import numpy as np
 from tinyattn import ops
 from tinyattn.attention.core import attend
 from tinyattn.theory.claim import CONDITIONAL, TRUE, TYPO, Claim
-from tinyattn.theory.claims.copying import NEARLY
-from tinyattn.theory.finding import Finding, at_least, at_most, equal, every, fact
+from tinyattn.theory.finding import NEARLY, Finding, at_least, at_most, equal, every, fact
 from tinyattn.theory.lab import Lab, Real, Reals, Whole
 from tinyattn.theory.noisy_keys import lengthened
 from tinyattn.theory.queries import averaging_error, averaging_query, averaging_weight, query_of

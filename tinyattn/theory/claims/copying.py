@@ -13,13 +13,10 @@ import numpy as np
 from tinyattn import ops
 from tinyattn.attention.core import attend
 from tinyattn.theory.claim import CONDITIONAL, FALSE, TYPO, Claim
-from tinyattn.theory.finding import Finding, at_least, at_most, equal, every, fact
+from tinyattn.theory.finding import NEARLY, Finding, at_least, at_most, equal, every, fact
 from tinyattn.theory.lab import Lab, Real, Reals, Whole
 from tinyattn.theory.queries import averaging_weight, copying_query, query_of
 from tinyattn.theory.weights import lead_needed, weight_bounds
-
-NEARLY = 0.01
-"""How far from 1 a weight may be that is "almost 1"."""
 
 
 def leading(lab: Lab, n: int, gap: float) -> list[float]:

@@ -12,7 +12,6 @@ import numpy as np
 from tinyattn import ops
 from tinyattn.tensor import Tensor
 from tinyattn.theory.claim import CONDITIONAL, FALSE, TRUE, Claim
-from tinyattn.theory.claims.copying import NEARLY
 from tinyattn.theory.construction import (
     Parts,
     closest_copy,
@@ -21,7 +20,7 @@ from tinyattn.theory.construction import (
     self_attention,
     self_weight,
 )
-from tinyattn.theory.finding import Finding, at_least, at_most, equal, every
+from tinyattn.theory.finding import NEARLY, Finding, at_least, at_most, equal, every
 from tinyattn.theory.lab import Lab, OneOf, Real
 
 

@@ -1,6 +1,6 @@
 """Claims: question 1 (e) ii, matrices Q and K such that c_1 = u_b - u_c and c_2 = u_b.
 
-A key has to beat both others, and what ≫ means is again a difference. Next: examinations.
+A key has to beat both others, and what ≫ means is again a difference. Next: what the sheets report.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import numpy as np
 from tinyattn import ops
 from tinyattn.tensor import Tensor
 from tinyattn.theory.claim import CONDITIONAL, FALSE, TRUE, TYPO, Claim
-from tinyattn.theory.claims.copying import NEARLY
 from tinyattn.theory.claims.orthogonal_inputs import made, missing, norm
 from tinyattn.theory.construction import (
     Parts,
@@ -22,7 +21,7 @@ from tinyattn.theory.construction import (
     self_attention,
     self_weight,
 )
-from tinyattn.theory.finding import EXACT, Finding, at_most, equal, every, fact
+from tinyattn.theory.finding import EXACT, NEARLY, Finding, at_most, equal, every, fact
 from tinyattn.theory.lab import Domain, Lab, Real
 
 MUCH = 50

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from tinyattn.theory.claim import CONDITIONAL, OPEN, TRUE, TYPO, Claim
-from tinyattn.theory.finding import Finding, at_most, equal, every, fact
+from tinyattn.theory.finding import NEARLY, Finding, at_most, equal, every, fact
 from tinyattn.theory.lab import Lab, OneOf, Real, Reals, Whole
 from tinyattn.theory.repetition import (
     Trigram,
@@ -20,9 +20,6 @@ from tinyattn.theory.repetition import (
     loop,
     table_model,
 )
-
-NEARLY = 0.01
-"""How far from 1 a probability may be of a choice that is certain."""
 
 
 def random_model(lab: Lab, words: int, ties: bool = False) -> Trigram:

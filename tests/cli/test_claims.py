@@ -1,0 +1,127 @@
+"""The command that tries the claims of the sheets."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tinyattn.theory import CLAIMS, Finding
+from tinyattn.theory.claim import TRUE, Verdict
+
+AsJson = Callable[..., dict[str, Any]]
+FEW = ["--id", "S000-a.2", "--id", "S004-hdr", "--id", "N-1"]
+
+
+def test_json(as_json: AsJson) -> None:
+    found = as_json("claims", *FEW)
+    assert [row["id"] for row in found["rows"]] == ["S000-a.2", "S004-hdr", "N-1"]
+    assert [row["sheet"] for row in found["rows"]] == ["000", "004", "new"]
+    assert all(row["ok"] and row["statement"] and row["found"] for row in found["rows"])
+    (erratum,) = found["errata"]
+    assert erratum["id"] == "S000-a.2" and erratum["verdict"] == "FALSE"
+    assert erratum["counterexample"] == "scores = (0.1, 0): α_j 0.525 instead of 1"
+    assert erratum["where"] == "sheet 000, line 44"
+    assert found["unexpected"] == 0
+
+
+def test_everything_is_there_and_as_expected(as_json: AsJson) -> None:
+    found = as_json("claims", "--draws", 1)
+    assert len(found["rows"]) == len(CLAIMS) >= 150
+    assert len(found["errata"]) >= 42
+    assert found["unexpected"] == 0
+    literal = {name for name, claim in CLAIMS.items() if claim.literal is not None}
+    assert {erratum["id"] for erratum in found["errata"]} == literal
+
+
+def test_filters(as_json: AsJson) -> None:
+    rows = as_json("claims", "--sheet", "003", "--verdict", "typo", "--draws", 1)["rows"]
+    assert {row["verdict"] for row in rows} == {"TYPO"}
+    assert {row["sheet"] for row in rows} == {"003"}
+    both = as_json("claims", "--verdict", "TYPO", "--verdict", "false", "--draws", 1)["rows"]
+    assert {row["verdict"] for row in both} == {"TYPO", "FALSE"}
+
+
+def test_text(tinyattn: Any) -> None:
+    said = tinyattn("claims", "--sheet", "002", "--verdict", "false", "--draws", 1).stdout
+    assert re.search(r"^S002-a\.2 +FALSE  ok  if scores are not negative", said, re.M)
+    assert re.search(r"^S002-a\.2 +FALSE, sheet 002, line 7$", said, re.M)
+    assert " but  scores = (10, 9.9): α_j 0.525 instead of 1\n" in said
+    assert max(map(len, said.splitlines())) <= 120
+    assert said.rstrip().endswith("unexpected: 0")
+
+
+def test_one_claim_in_full(tinyattn: Any) -> None:
+    said = tinyattn("claims", "--id", "S000-a.2").stdout
+    for text in ("claim", "stands in       sheet 000, line 44", "verdict         FALSE",
+                 "counterexample  scores = (0.1, 0)", "what is true", "found",
+                 "as expected     yes", "tinyattn.theory.weights.lead_needed"):  # fmt: skip
+        assert text in said
+
+
+def test_page(tinyattn: Any, tmp_path: Path) -> None:
+    path = tmp_path / "errata.html"
+    said = tinyattn("claims", *FEW, "--html", path).stdout
+    assert f"The page is {path}." in said
+    text = path.read_text("utf-8")
+    opened: list[str] = []
+
+    class Tags(HTMLParser):
+        """Every tag that is opened is closed, in order."""
+
+        def handle_starttag(self, tag: str, attrs: object) -> None:
+            if tag != "meta":
+                opened.append(tag)
+
+        def handle_endtag(self, tag: str) -> None:
+            assert opened.pop() == tag
+
+    Tags().feed(text)
+    assert not opened
+    assert "scores = (0.1, 0): α_j 0.525 instead of 1" in text
+    assert "http" not in text and "<script" not in text
+
+
+def test_an_unexpected_result_is_shown_and_is_a_failure(
+    tinyattn: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def broken(lab: object, **drawn: object) -> Finding:
+        raise ZeroDivisionError("<no> luck")
+
+    good = CLAIMS["S004-hdr"]
+    assert good.verdict == TRUE
+    # The arguments of a check are compared with its domain, so no domain for this one.
+    monkeypatch.setitem(
+        CLAIMS, "S004-hdr", replace(good, domain={}, corrected=lambda lab: broken(lab))
+    )
+    path = tmp_path / "page.html"
+    said = tinyattn("claims", *FEW, "--html", path, status=1).stdout
+    assert "ZeroDivisionError: <no> luck" in said and said.count("as expected     NO") == 1
+    assert "&lt;no&gt; luck" in path.read_text("utf-8")
+    whole = tinyattn("claims", "--sheet", "004", "--verdict", "true", status=1).stdout
+    assert re.search(r"^S004-hdr +TRUE  UNEXPECTED", whole, re.M)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--id S000-a.22", "there is no claim 'S000-a.22'; did you mean S000-a.2"),
+        ("--id S000-a.2 --sheet 004", "no claim fits"),
+        ("--sheet 005", "'005' is not one of"),
+        ("--verdict wrong", "'wrong' is not one of"),
+        ("--html no/such/place.html", "no such folder"),
+        ("--draws 0", "0 is not in the range"),
+    ],
+)
+def test_wrong_use_is_one_line(tinyattn: Any, words: str, message: str) -> None:
+    result = tinyattn("claims", *words.split(), status=2)
+    assert message in result.stderr and result.stderr.count("\n") == 1
+
+
+def test_verdict_names_on_the_command_line_are_all_verdicts() -> None:
+    from tinyattn.cli.claims import VERDICTS
+
+    assert {*VERDICTS.values()} == {*map(str, Verdict)}

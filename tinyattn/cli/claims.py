@@ -1,0 +1,82 @@
+"""Chapter 12, continued: a command that tries every claim of the sheets. Next: what there is."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+
+import click
+
+from tinyattn.cli.options import DEVICE, FILE, JSON, SEED, open_device, option, print_json
+
+VERDICTS = {"true": "TRUE", "conditional": "TRUE WITH CONDITIONS", "false": "FALSE",
+            "typo": "TYPO", "open": "NOT CHECKABLE"}  # fmt: skip
+SHEETS = ("000", "001", "002", "003", "004", "general", "new")
+
+
+@click.command()
+@option("--id", "ids", multiple=True, metavar="ID",
+        help="Only this claim, such as S000-b.6, in full; may be repeated.")  # fmt: skip
+@option("--sheet", "sheets", multiple=True, type=click.Choice(SHEETS),
+        help="Only this sheet, general facts, or what stands in no sheet (new).")  # fmt: skip
+@option("--verdict", "verdicts", multiple=True,
+        type=click.Choice([*VERDICTS], case_sensitive=False),
+        help="Only claims of this verdict; may be repeated.")  # fmt: skip
+@option("--draws", default=12, type=click.IntRange(1), help="How often each truth is tried.")
+@option("--html", "page", type=FILE, help="Write the errata as a page that needs nothing else.")
+@SEED
+@DEVICE
+@JSON
+def claims(
+    ids: tuple[str, ...], sheets: tuple[str, ...], verdicts: tuple[str, ...], draws: int,
+    page: Path | None, seed: int, device: str, as_json: bool,
+) -> None:  # fmt: skip
+    """Try what five answer sheets claim about attention, and print their errata.
+
+    What a sheet says must fail on its counterexample unless it is simply true; what is true instead
+    must hold on random draws. Exit status 1 if a claim comes out otherwise.
+
+    \b
+    tinyattn claims --html errata.html
+    tinyattn claims --sheet 000 --verdict false
+    tinyattn claims --id S000-b.6 --id N-1
+    """
+    from tinyattn.report.claims import as_details, as_dict, as_html, as_text, summary
+    from tinyattn.report.progress import Progress
+    from tinyattn.tasks.evaluation import check_writable
+    from tinyattn.theory import CLAIMS, judge_all
+
+    for name in ids:
+        if name not in CLAIMS:
+            near = difflib.get_close_matches(name, CLAIMS, n=3)
+            hint = f"; did you mean {' or '.join(near)}?" if near else ""
+            raise click.BadParameter(f"there is no claim {name!r}{hint}", param_hint="--id")
+    wanted = {VERDICTS[name] for name in verdicts}
+    chosen = [
+        claim for claim in CLAIMS.values()
+        if (not ids or claim.id in ids) and (not sheets or claim.sheet in sheets)
+        and (not wanted or claim.verdict in wanted)
+    ]  # fmt: skip
+    if not chosen:
+        raise click.UsageError("no claim fits --id, --sheet and --verdict together")
+    if page is not None:
+        if not page.absolute().parent.is_dir():
+            raise click.BadParameter(f"{page}: no such folder", param_hint="--html")
+        check_writable(page)
+    device = open_device(device)
+    with Progress() as bar:
+        bar.start(0, len(chosen))
+        results = judge_all(chosen, draws=draws, seed=seed, device=device,
+                            on_result=lambda result: bar.advance(1))  # fmt: skip
+    if page is not None:
+        page.write_text(as_html(results), encoding="utf-8")
+    if as_json:
+        print_json(as_dict(results))
+    elif ids:
+        click.echo("\n\n".join([*map(as_details, results), summary(results)]))
+    else:
+        click.echo(as_text(results))
+    if page is not None and not as_json:
+        click.echo(f"The page is {page}.")
+    if not all(result.ok for result in results):
+        raise SystemExit(1)

@@ -1,0 +1,278 @@
+"""Claims: question 1 (c), the keys' law, k ~ N(μ, αI + ½μμᵀ), and the random length y in it.
+
+Most slips here are slips of the pen, but one is not: a variance of ½ is read as a range of ½, or of
+1, on either side. Laws of y are checked without chance, on the middles of many equally likely
+parts; only what `noisy_keys` draws is counted, and then 6 standard errors are allowed. Next: what
+one head makes of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from tinyattn import ops
+from tinyattn.tensor import Tensor
+from tinyattn.theory.claim import CONDITIONAL, FALSE, TRUE, TYPO, Claim
+from tinyattn.theory.finding import EXACT, NEARLY, Finding, at_least, at_most, equal, every
+from tinyattn.theory.lab import Lab, Real, Whole
+from tinyattn.theory.noisy_keys import lengthened, noisy_keys, stratified_lengths
+from tinyattn.theory.queries import query_of
+from tinyattn.theory.subspace import projector
+
+NEARLY_ALWAYS = 0.95
+"""What a range must hold of the draws to be called theirs: two deviations to each side do."""
+STRATA = 1831
+"""How many lengths stand for the law of y: enough for shares with four true digits."""
+ONE_STRATUM = 1.001 / STRATA
+"""As far as a share of the lengths may be from its probability, and a rounding error."""
+DRAWS = 20_000
+"""Of keys with noise: a variance found has a standard error of 1 %."""
+
+
+def first_lengthened(means: Tensor, lengths: Any) -> Tensor:
+    """Keys of which the first has these lengths and the others length 1: (.., n, D)."""
+    first = np.asarray(lengths, dtype=np.float64)
+    every_length = np.ones((*first.shape, means.shape[0]))
+    every_length[..., 0] = first
+    return lengthened(means, every_length)
+
+
+def lengths_seen(lab: Lab, variance: float) -> np.ndarray:
+    """How long k_a = y μ_a is along μ_a, over the law of y: (N,)."""
+    means = lab.orthonormal(2)
+    keys = first_lengthened(means, stratified_lengths(STRATA, variance))
+    return ops.matmul(keys, means[0]).numpy()[:, 0]
+
+
+def share_backwards(lab: Lab, variance: float, spread: float) -> float:
+    """Of keys y μ_a + √α g, how many have an angle of more than 90° with μ_a."""
+    along = 1 if spread == 0 else 101
+    noise = math.sqrt(spread) * (stratified_lengths(along, 1.0) - 1)
+    lengths = (stratified_lengths(STRATA, variance)[:, None] + noise).ravel()
+    mean = lab.orthonormal(1)
+    across = lab.normal(len(lengths), 1, mean.shape[1])
+    across = (across - ops.matmul(across, mean[0])[..., None] * mean) * math.sqrt(spread)
+    keys = lengthened(mean, lengths[:, None]) + across
+    return float((ops.matmul(keys, mean[0]).numpy() < 0).mean())
+
+
+# What is true --------------------------------------------------------------------------------
+
+
+def key_is_near_its_mean(lab: Lab, n: int, spread: float) -> Finding:
+    """k_i = μ_i + √α g_i: the same draws with another α are so much closer, and nothing else."""
+    means, seed, unmoved = lab.orthonormal(n), int(lab.rng.integers(2**32)), [0.0] * n
+    one, other = (
+        (noisy_keys(np.random.default_rng(seed), means, a, unmoved, 100) - means).numpy()
+        for a in (1.0, spread)
+    )
+    error = math.sqrt(2 / one.size)  # of the mean of so many squares of normal numbers
+    return every(
+        equal("k_i - μ_i - √α g_i, at most", np.abs(other - math.sqrt(spread) * one).max(), 0.0),
+        equal("mean of g²", (one**2).mean(), 1.0, 6 * error),
+    )
+
+
+def key_has_the_covariance(lab: Lab, spread: float, variance: float) -> Finding:
+    """μ_a·k_a has mean 1 and variance r + α, anything across has mean 0 and variance α."""
+    means = lab.orthonormal(2, extra=0)
+    keys = noisy_keys(lab.rng, means, spread, [variance, 0.0], DRAWS)
+    along, across = ops.matmul(keys, means.swapaxes(-1, -2)).numpy()[:, 0].T
+    v, w = variance + spread, spread
+    error = 6 / math.sqrt(DRAWS)
+    return every(
+        equal("mean along μ_a", along.mean(), 1.0, error * math.sqrt(v) + EXACT),
+        equal("variance along μ_a", along.var(), v, error * v * math.sqrt(2) + EXACT),
+        equal("mean across", across.mean(), 0.0, error * math.sqrt(w) + EXACT),
+        equal("variance across", across.var(), w, error * w * math.sqrt(2) + EXACT),
+        equal("covariance", np.cov(along, across)[0, 1], 0.0, error * math.sqrt(v * w) + EXACT),
+    )
+
+
+def norm_is_random(lab: Lab, variance: float) -> Finding:
+    """|k_a| = |y|, with a mean of √(2r/π) e^(-1/2r) + erf(1/√(2r)); that of y is 1."""
+    y, r = stratified_lengths(STRATA, variance), variance
+    keys = first_lengthened(lab.orthonormal(2), y)
+    norms = (keys * keys).sum(axis=-1).numpy()[:, 0] ** 0.5
+    mean = math.sqrt(2 * r / math.pi) * math.exp(-1 / (2 * r)) + math.erf(1 / math.sqrt(2 * r))
+    return every(
+        equal("|k_a| - |y|, at most", np.abs(norms - np.abs(y)).max(), 0.0),
+        equal("mean of |k_a|", norms.mean(), mean, 1e-3),
+        equal("mean of μ_a·k_a", lengths_seen(lab, r).mean(), 1.0),
+    )
+
+
+def multiplier_has_the_variance(lab: Lab, variance: float) -> Finding:
+    """y has mean 1 and variance r; of the latter a thousandth is lost with the ends of the law."""
+    y = lengths_seen(lab, variance)
+    return every(
+        equal("mean of y", y.mean(), 1.0),
+        equal("its variance", y.var(), variance, 0.002 * variance),
+    )
+
+
+def share_within(lab: Lab, half: float, variance: float) -> Finding:
+    """P(|y - 1| ≤ t) = erf(t/√(2r))."""
+    share = (np.abs(lengths_seen(lab, variance) - 1) <= half).mean()
+    return equal(f"share within 1 ± {half:.3g}", share, math.erf(half / math.sqrt(2 * variance)),
+                 ONE_STRATUM)  # fmt: skip
+
+
+def square_is_a_multiple(lab: Lab, width: int, size: float) -> Finding:
+    """P = μμᵀ is symmetric, with trace |μ|² and P² = |μ|²P: a projection just if |μ| = 1."""
+    unit = lab.tensor(lab.orthonormal(1, width - 1).numpy().T)
+    p, once = projector(unit * size), projector(unit)
+    return every(
+        equal("PP - |μ|²P", ops.matmul(p, p) - p * size**2, np.zeros((width, width)), 1e-9),
+        equal("P - Pᵀ", p - p.swapaxes(-1, -2), np.zeros((width, width))),
+        equal("trace", np.trace(p.numpy()), size**2),
+        equal("PP - P for |μ| = 1", ops.matmul(once, once) - once, np.zeros((width, width))),
+    )
+
+
+def backwards_by_chance(lab: Lab, variance: float, spread: float) -> Finding:
+    """P(μ_a·k_a < 0) = Φ(-1/√(r + α))."""
+    wanted = NormalDist().cdf(-1 / math.sqrt(variance + spread))
+    return equal("share pointing backwards", share_backwards(lab, variance, spread), wanted, 0.002)
+
+
+# What the sheets say -------------------------------------------------------------------------
+
+
+def query_is_near_a_mean(lab: Lab, scores: Sequence[float], i: int) -> Finding:
+    """The query with these scores is about μ_i."""
+    means = lab.orthonormal(len(scores))
+    apart = (query_of(means, scores) - means[i]).numpy()
+    return at_most("|q - μ_i|", np.linalg.norm(apart), NEARLY)
+
+
+def components_have_mean_one(lab: Lab, mean: Sequence[float]) -> Finding:
+    """k_a ~ N(1, ½), read number by number."""
+    keys = lengthened(lab.tensor([mean]), stratified_lengths(STRATA)[:, None])
+    return equal("mean of k_a", keys.mean(axis=0).reshape(-1), np.ones(len(mean)))
+
+
+def length_at(p: float) -> float:
+    """The length that is not exceeded with probability p, y ~ N(1, ½)."""
+    return NormalDist(1, math.sqrt(0.5)).inv_cdf(p)
+
+
+def norm_is_one(lab: Lab, p: float) -> Finding:
+    """The norm of k_a is 1."""
+    key = first_lengthened(lab.orthonormal(2), length_at(p))[0]
+    return equal("|k_a|", np.linalg.norm(key.numpy()), 1.0, NEARLY)
+
+
+def nearly_always_within(lab: Lab, half: float, variance: float) -> Finding:
+    """y stays within 1 ± t."""
+    share = (np.abs(lengths_seen(lab, variance) - 1) <= half).mean()
+    return at_least(f"share within [{1 - half:g}, {1 + half:g}]", share, NEARLY_ALWAYS)
+
+
+def variance_is_half(lab: Lab, spread: float) -> Finding:
+    """μ_a·k_a has variance ½."""
+    means = lab.orthonormal(1)
+    along = ops.matmul(noisy_keys(lab.rng, means, spread, [0.5], 5 * DRAWS), means[0]).numpy()
+    return equal("variance of μ_a·k_a", along.var(), 0.5, NEARLY)
+
+
+def on_its_line(lab: Lab, spread: float) -> Finding:
+    """k_a ≈ s μ_a: what is across is small."""
+    means = lab.orthonormal(2, extra=1)
+    key = noisy_keys(lab.rng, means, spread, [0.5, 0.0], DRAWS)[:, 0]
+    across = key - ops.matmul(key, means[0])[:, None] * means[0]
+    return at_most("mean distance of k_a from its line",
+                   np.linalg.norm(across.numpy(), axis=1).mean(), NEARLY)  # fmt: skip
+
+
+# fmt: off
+VARIANCES, SPREADS, HALVES = Real(0.02, 3), Real(0, 1), Real(0, 4)
+CLAIMS = [
+    Claim(
+        "S000-c.ii.0", "79", TYPO,
+        says="for i ≠ a the query q is about μ",
+        truth="the key k_i is about μ_i: k_i - μ_i = √α g_i",
+        under_test=(noisy_keys,),
+        corrected=key_is_near_its_mean, domain={"n": Whole(1, 8), "spread": SPREADS},
+        literal=query_is_near_a_mean, witness={"scores": (10.0, 10.0, 0.0), "i": 2},
+    ),
+    Claim(
+        "S000-c.ii.1", "81-83", TYPO,
+        says="k_a ~ N(1, ½)",
+        truth="k_a = y μ_a + √α g, y ~ N(1, ½): a vector, of which only μ_a·k_a ~ N(1, ½ + α)",
+        under_test=(noisy_keys,),
+        corrected=key_has_the_covariance, domain={"spread": SPREADS, "variance": VARIANCES},
+        literal=components_have_mean_one, witness={"mean": (0.6, 0.8)},
+    ),
+    Claim(
+        "S000-c.ii.2", "85", TYPO,
+        says="the normal distribution has norm 1 and variance ½",
+        truth="it has mean 1; the norm of k_a is |y|, which is random and 1.05 on average",
+        under_test=(lengthened, stratified_lengths),
+        corrected=norm_is_random, domain={"variance": VARIANCES},
+        literal=norm_is_one, witness={"p": 0.95},
+    ),
+    Claim(
+        "S000-c.ii.3", "92, 146", FALSE,
+        says="y ~ N(1, ½) swings between about 0 and about 2",
+        truth="P(|y - 1| ≤ t) = erf(t), so P(0 ≤ y ≤ 2) = 0.843; 95 % lie in [-0.386, 2.386]",
+        under_test=(lengthened, stratified_lengths),
+        corrected=share_within, domain={"half": HALVES, "variance": VARIANCES},
+        literal=nearly_always_within, witness={"half": 1.0, "variance": 0.5},
+    ),
+    Claim(
+        "S000-c.ii.4", "92", TYPO,
+        says="ε is equal to the variance",
+        truth="ε is the random length y itself; its variance is ½",
+        under_test=(lengthened, stratified_lengths),
+        corrected=multiplier_has_the_variance, domain={"variance": VARIANCES},
+        literal=lambda lab, p: equal("ε", length_at(p), 0.5, NEARLY), witness={"p": 0.75},
+    ),
+    Claim(
+        "S001-c.ii.1", "111", FALSE,
+        says="k_a lies in [0.5 μ_a, 1.5 μ_a]",
+        truth="P(½ ≤ y ≤ 1½) = erf(½) = 0.52: half of the draws do not",
+        under_test=(lengthened, stratified_lengths),
+        corrected=share_within, domain={"half": HALVES, "variance": VARIANCES},
+        literal=nearly_always_within, witness={"half": 0.5, "variance": 0.5},
+    ),
+    Claim(
+        "S001-c.ii.2", "112", CONDITIONAL,
+        says="k_a = y μ_a, y ~ N(1, 0.5)",
+        truth="0.5 is the variance; with α > 0 it is ½ + α",
+        under_test=(noisy_keys,),
+        corrected=key_has_the_covariance, domain={"spread": SPREADS, "variance": VARIANCES},
+        literal=variance_is_half, witness={"spread": 0.05},
+    ),
+    Claim(
+        "S002-c.2.3", "11", TRUE,
+        says="μ_a μ_aᵀ is a projection because μ_a has norm 1",
+        truth="(μμᵀ)² = |μ|² μμᵀ: just if it has",
+        under_test=(projector,),
+        corrected=square_is_a_multiple, domain={"width": Whole(1, 8), "size": Real(0, 10)},
+    ),
+    Claim(
+        "S002-c.2.4", "11", CONDITIONAL,
+        says="k_a ≈ s μ_a, s ~ N(1, 0.5)",
+        truth="0.5 is the variance (½ + α along μ_a); across it stays √α in each direction",
+        under_test=(noisy_keys,),
+        corrected=key_has_the_covariance, domain={"spread": SPREADS, "variance": VARIANCES},
+        literal=on_its_line, witness={"spread": 0.05},
+    ),
+    Claim(
+        "S004-c.3", "116", CONDITIONAL,
+        says="k_a still points in roughly the direction of μ_a",
+        truth="it points backwards with probability Φ(-1/√(½ + α)), 0.0786 for vanishing α",
+        under_test=(lengthened, stratified_lengths),
+        corrected=backwards_by_chance, domain={"variance": VARIANCES, "spread": Real(0, 0.5)},
+        literal=lambda lab, variance: at_most(
+            "share pointing backwards", share_backwards(lab, variance, 0.0), NEARLY
+        ),
+        witness={"variance": 0.5},
+    ),
+]

@@ -1,0 +1,220 @@
+"""Claims: question 1 (c) ii, what one head gives over many samples of the length y.
+
+The query M(μ_a + μ_b) multiplies the noise in y by M, so c jumps between v_a and v_b; how often it
+is caught in between falls like 1/M only. A query that keeps away from the other keys instead does
+not hear y at all. Next: two heads.
+"""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+
+import numpy as np
+
+from tinyattn.theory.claim import CONDITIONAL, FALSE, TRUE, Claim
+from tinyattn.theory.claims.multiplier import (
+    NEARLY_ALWAYS,
+    ONE_STRATUM,
+    STRATA,
+    first_lengthened,
+)
+from tinyattn.theory.claims.one_head import weights_at
+from tinyattn.theory.finding import NEARLY, Finding, at_least, at_most, equal, every, fact
+from tinyattn.theory.lab import Lab, Real, Whole
+from tinyattn.theory.law import LogitNormal, one_head_law
+from tinyattn.theory.noisy_keys import lengthened, one_head, stratified_lengths
+from tinyattn.theory.queries import (
+    averaging_query,
+    averaging_weight,
+    family_query,
+    repelling_query,
+)
+
+VARIES = 0.1
+"""A variance of α_a to be called strong; ¼ is the most there can be."""
+SMOOTH = 5e-5
+"""How far means and variances over the lengths may be from integrals."""
+
+
+def weights_of_all(lab: Lab, n: int, c1: float, c2: float = 0.0) -> np.ndarray:
+    """Of all keys, for every length in the law of y: (N, n); q = c_1(μ_a + μ_b) + c_2 Σ μ_i."""
+    means = lab.orthonormal(n)
+    keys = first_lengthened(means, stratified_lengths(STRATA))
+    return one_head(keys, lab.normal(n, 1), family_query(means, [0, 1], c1, c2))[1].numpy()
+
+
+# What is true --------------------------------------------------------------------------------
+
+
+def is_logit_normal(lab: Lab, n: int, M: float) -> Finding:
+    """logit α_a ~ N(M - ln(e^M + n - 2), M²/2), and c is α_a of the way from w to v_a."""
+    means, v = lab.orthonormal(n), lab.normal(n, 3)
+    keys = first_lengthened(means, stratified_lengths(STRATA))
+    c, weights = (t.numpy() for t in one_head(keys, v, averaging_query(means, [0, 1], M)))
+    a, values, law = weights[:, 0], v.numpy(), one_head_law(M, n)
+    others = np.vstack([values[1:2], values[2:] * math.exp(-M)])
+    w = others.sum(axis=0) / (1 + (n - 2) * math.exp(-M))
+    off = c - a[:, None] * values[0] - (1 - a[:, None]) * w
+    quantiles = [law.quantile((i + 0.5) / STRATA) for i in range(0, STRATA, 10)]
+    return every(
+        equal("quantiles, off by", np.abs(a[::10] - quantiles).max(), 0.0),
+        equal("c off the segment", np.abs(off).max(), 0.0),
+        equal("mean of α_a", law.mean(), a.mean(), SMOOTH),
+        equal("variance of α_a", law.variance(), a.var(), SMOOTH),
+    )
+
+
+def two_values_alternate(lab: Lab, n: int, M: float) -> Finding:
+    """Two keys: E α_a = ½, ¼ - 1/(√π M) ≤ Var α_a ≤ ¼, and two modes just if M > 2."""
+    a, law = weights_of_all(lab, 2, M)[:, 0], one_head_law(M, 2)
+    least = 0.25 - 1 / (math.sqrt(math.pi) * M)
+    sizes = [1.9, 2.1, M if abs(M - 2) > 0.01 else 3.0]  # at 2 itself the two are but one
+    modes = [one_head_law(size, 2).modes() for size in sizes]
+    a_low = min(law.modes())  # the other one is 1 - a, with few digits left
+    logit = math.log(a_low) - math.log1p(-a_low) if a_low > 1e-300 else M * M * (a_low - 0.5)
+    return every(
+        is_logit_normal(lab, n, M),
+        equal("mean", a.mean(), 0.5),
+        at_least("variance", (a.var(), law.variance()), (least, least), SMOOTH),
+        at_most("variance", (a.var(), law.variance()), (0.25, 0.25)),
+        equal("modes", [len(found) for found in modes], [1 + (size > 2) for size in sizes]),
+        equal("logit of the first", logit, M * M * (a_low - 0.5), 1e-9),
+    )
+
+
+def does_not_hear(lab: Lab, n: int, L: float, y_a: float, y_b: float) -> Finding:
+    """q = -L Σ μ_i over the others: α_a = α_b = 1/(2 + (n - 2)e^-L), however long k_a and k_b."""
+    means = lab.orthonormal(n)
+    keys = lengthened(means, [y_a, y_b, *[1.0] * (n - 2)])
+    weights = one_head(keys, lab.normal(n, 1), repelling_query(means, [0, 1], L))[1].numpy()
+    exact = 1 / (2 + (n - 2) * math.exp(-L))
+    return equal("α_a, α_b", weights[:2], [exact, exact])
+
+
+def in_between(lab: Lab, M: float, least: float) -> Finding:
+    """P(η < α_a < 1 - η) = erf(ln((1 - η)/η)/M) for two keys."""
+    a = weights_of_all(lab, 2, M)[:, 0]
+    wanted = math.erf(math.log((1 - least) / least) / M)
+    law = one_head_law(M, 2)
+    return every(
+        equal("share in between", ((a > least) & (a < 1 - least)).mean(), wanted, ONE_STRATUM),
+        equal("its probability", law.below(1 - least) - law.below(least), wanted),
+    )
+
+
+def equal_just_at_one(lab: Lab, n: int, c1: float, c2: float, s: float) -> Finding:
+    """ln α_a/α_b = c_1(s - 1), and s = 1 has probability 0: all draws but the middle one differ."""
+    means = lab.orthonormal(n)
+    query = family_query(means, [0, 1], c1, c2)
+    a, b, *_ = one_head(first_lengthened(means, s), lab.normal(n, 1), query)[1].numpy()
+    drawn = np.log(weights_of_all(lab, n, c1, c2))
+    return every(
+        equal("ln α_a/α_b", math.log(a / b), c1 * (s - 1), 1e-10),
+        equal("draws with α_a = α_b", (np.abs(drawn[:, 0] - drawn[:, 1]) < 1e-9).sum(), 1),
+    )
+
+
+def mean_length_averages(lab: Lab, n: int, M: float, s: float) -> Finding:
+    """s = 1 gives α_a = α_b; for two keys α_a at s and at 2 - s add to 1, so E α_a = ½."""
+    a, b, *_ = weights_at(lab, n, M, 1.0)
+    both = weights_at(lab, 2, M, s)[0] + weights_at(lab, 2, M, 2 - s)[0]
+    return every(
+        equal("weights at s = 1", [a, b], [averaging_weight(n, M)] * 2),
+        equal("α_a at s and at 2 - s", both, 1.0),
+        equal("E α_a", one_head_law(M, 2).mean(), 0.5),
+    )
+
+
+def longer_key_wins_unless_it_is_turned(lab: Lab, n: int, M: float, s: float) -> Finding:
+    """α_a > α_b just if s > 1; the longer key has less weight just if s < -1, P = Φ(-2√2)."""
+    a, b, *_ = weights_at(lab, n, M, s)
+    drawn = weights_of_all(lab, n, M)
+    lengths = stratified_lengths(STRATA)
+    loses = (np.abs(lengths) > 1) & (drawn[:, 0] < drawn[:, 1])
+    wanted = NormalDist().cdf(-2 * math.sqrt(2))
+    return every(
+        fact((a > b) == (s > 1) or abs(s - 1) < 1e-9, "the longer has more, if s > -1", "not so"),
+        equal("share in which the longer key loses", loses.mean(), wanted, ONE_STRATUM),
+    )
+
+
+# What the sheets say -------------------------------------------------------------------------
+
+
+def varies_strongly(lab: Lab, n: int, c1: float, c2: float) -> Finding:
+    """c varies from sample to sample, and α_a with it."""
+    variance = weights_of_all(lab, n, c1, c2)[:, 0].var()
+    return at_least("variance of α_a", round(variance, 12), VARIES)  # without rounding errors
+
+
+def ends_on_one_value(lab: Lab, M: float) -> Finding:
+    """c is v_a or v_b, almost always."""
+    one = weights_of_all(lab, 2, M).max(axis=1) >= 1 - NEARLY
+    return at_least("share with 0.99 on one value", one.mean(), NEARLY_ALWAYS)
+
+
+def longer_key_wins(lab: Lab, n: int, M: float, s: float) -> Finding:
+    """c is closer to the value whose key is longer."""
+    a, b, *_ = weights_at(lab, n, M, s)
+    return fact((abs(s) > 1) == (a > b), f"α_a {a:.3g}, α_b {b:.3g}",
+                f"the {'longer' if abs(s) > 1 else 'shorter'} key k_a has α_a {a:.2g}, "
+                f"k_b has α_b {b:.2g}")  # fmt: skip
+
+
+# fmt: off
+LAW = (one_head_law, one_head, averaging_query, lengthened, stratified_lengths)
+CLAIMS = [
+    Claim(
+        "S000-c.ii.10", "127", CONDITIONAL,
+        says="c varies heavily with the sample",
+        truth="logit α_a ~ N(M - ln(e^M + n - 2), M²/2), c between v_a and the mean of the others; "
+        "for n = 2 ¼ - 1/(√π M) ≤ Var α_a ≤ ¼, and two modes just if M > 2",
+        under_test=(*LAW, LogitNormal.modes), corrected=two_values_alternate,
+        domain={"n": Whole(2, 8), "M": Real(0.1, 60)},
+        literal=varies_strongly, witness={"n": 2, "c1": 1.0, "c2": 0.0},
+    ),
+    Claim(
+        "S000-c.ii.11", "127", CONDITIONAL,
+        says="so a single head cannot stand this noise",
+        truth="not with that query; q = -L Σ μ_i over the other keys has α_a = α_b = "
+        "1/(2 + (n - 2)e^-L), whatever the lengths of k_a and k_b",
+        under_test=(repelling_query, one_head, lengthened), corrected=does_not_hear,
+        domain={"n": Whole(2, 8), "L": Real(0, 60), "y_a": Real(-5, 5), "y_b": Real(-5, 5)},
+        literal=varies_strongly, witness={"n": 6, "c1": 0.0, "c2": -20.0},
+    ),
+    Claim(
+        "S001-c.ii.9", "141", CONDITIONAL,
+        says="c may put all weight on v_a or on v_b",
+        truth="slowly: P(η < α_a < 1 - η) = erf(ln((1 - η)/η)/M), for n = 2",
+        under_test=LAW, corrected=in_between,
+        domain={"M": Real(0.1, 200), "least": Real(0.001, 0.499)},
+        literal=ends_on_one_value, witness={"M": 10.0},
+    ),
+    Claim(
+        "S002-c.2.2", "11", TRUE,
+        says="α_a = α_b no longer holds",
+        truth="almost surely: ln α_a/α_b = c_1(s - 1), zero for s = 1 only",
+        under_test=(one_head, family_query, lengthened, stratified_lengths),
+        corrected=equal_just_at_one,
+        domain={"n": Whole(2, 8), "c1": Real(0.1, 30), "c2": Real(-20, 20), "s": Real(-5, 5)},
+    ),
+    Claim(
+        "S002-c.2.5", "11", TRUE,
+        says="the mean, s = 1, is where c ≈ ½(v_a + v_b)",
+        truth="there α_a = α_b = 1/(2 + (n - 2)e^-M); and E α_a = ½ for n = 2",
+        under_test=(one_head, averaging_query, averaging_weight, one_head_law),
+        corrected=mean_length_averages,
+        domain={"n": Whole(2, 8), "M": Real(0.1, 60), "s": Real(-4, 6)},
+    ),
+    Claim(
+        "S002-c.2.6", "11", FALSE,
+        says="c is closer to the value whose key is longer",
+        truth="the longer key has the larger weight just if s > -1; below, with probability "
+        "Φ(-2√2) = 0.0023, k_a is longer and points away",
+        under_test=(one_head, averaging_query, lengthened, stratified_lengths),
+        corrected=longer_key_wins_unless_it_is_turned,
+        domain={"n": Whole(2, 8), "M": Real(0.1, 60), "s": Real(-5, 5)},
+        literal=longer_key_wins, witness={"n": 2, "M": 20.0, "s": -1.5},
+    ),
+]

@@ -1,0 +1,213 @@
+"""Claims: question 1 (d) ii, what two heads give over many samples of the length y.
+
+The second head never hears y. The first one does, but it has nowhere to go: while y > 0 its weight
+stays on v_a. What variance is left comes from y < 0, one draw in thirteen. Next: a construction.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import NormalDist
+
+import numpy as np
+
+from tinyattn import ops
+from tinyattn.tensor import Tensor
+from tinyattn.theory.claim import CONDITIONAL, Claim
+from tinyattn.theory.claims.multiplier import (
+    NEARLY_ALWAYS,
+    ONE_STRATUM,
+    STRATA,
+    first_lengthened,
+)
+from tinyattn.theory.claims.one_head_sampled import ends_on_one_value, in_between
+from tinyattn.theory.claims.two_heads import pair
+from tinyattn.theory.finding import NEARLY, Finding, at_least, at_most, equal, every
+from tinyattn.theory.lab import Lab, Real, Whole
+from tinyattn.theory.law import one_head_law, total_variance, two_head_law
+from tinyattn.theory.noisy_keys import lengthened, one_head, stratified_lengths, two_heads
+from tinyattn.theory.queries import averaging_query, copying_query, family_query
+
+RELATIVE = 2e-3
+"""How much of a variance may be lost with the ends of the law of y."""
+AHEAD = NormalDist().cdf(math.sqrt(2))
+"""P(y > 0), y ~ N(1, ½): 0.921."""
+
+
+def variances(lab: Lab, values: Tensor, M: float) -> tuple[float, float]:
+    """Of the output over the law of y, summed over its numbers: one head, and two."""
+    means = lab.orthonormal(values.shape[0])
+    keys = first_lengthened(means, stratified_lengths(STRATA))
+    one = one_head(keys, values, averaging_query(means, [0, 1], M))[0].numpy()
+    two = pair(lab, keys, means, values, M)[0]
+    return float(one.var(axis=0).sum()), float(two.var(axis=0).sum())
+
+
+def share_led(lab: Lab, own: float, rest: float, head: int) -> float:
+    """Of all lengths, in how many the head's own key has the largest score of three."""
+    means = lab.orthonormal(3)
+    keys = first_lengthened(means, stratified_lengths(STRATA))
+    query = family_query(means, [head], own, rest)
+    return float((ops.matmul(keys, query).numpy().argmax(axis=1) == head).mean())
+
+
+def first_head_missing(lab: Lab, n: int, M: float, lengths: np.ndarray) -> np.ndarray:
+    """How much weight of the first head is not on v_a, for these lengths of k_a."""
+    means = lab.orthonormal(n)
+    keys = first_lengthened(means, lengths)
+    missing: np.ndarray = one_head(keys, means, copying_query(means, 0, M))[1].numpy()[:, 1:].sum(1)
+    return missing
+
+
+def lengths_ahead() -> np.ndarray:
+    """Lengths that stand for the law of y given y > 0."""
+    law = NormalDist(1, math.sqrt(0.5))
+    return np.array([law.inv_cdf(1 - AHEAD * (i + 0.5) / STRATA) for i in range(STRATA)])
+
+
+# What is true --------------------------------------------------------------------------------
+
+
+def variance_is_known(lab: Lab, n: int, M: float) -> Finding:
+    """Var α_a|v_a - w|² and ¼Var α_a|v_a - v̄|²; for two keys they are 4 to 14.01 times apart."""
+    values = lab.normal(n, 3)
+    known = [total_variance(values, 0, 1, M, heads) for heads in (1, 2)]
+    factor = 4 * one_head_law(M, 2).variance() / two_head_law(M, 2).variance()
+    found, engine = variances(lab, values, M), np.divide(*variances(lab, lab.orthonormal(2, 0), M))
+    return every(
+        equal("variances found, by known", np.divide(found, known), [1, 1], RELATIVE),
+        equal("factor for two keys", engine, factor, factor * RELATIVE),
+        at_least("factor for two keys", factor, 4),
+        at_most("factor for two keys", factor, 14.01),
+    )
+
+
+def first_head_leads(lab: Lab, a1: float, ratio: float) -> Finding:
+    """P(k_a·q_1 > k_i·q_1) = Φ(√2(1 - a_2/a_1)); 1 for a_1 = 0 and a_2 < 0."""
+    wanted = NormalDist().cdf(math.sqrt(2) * (1 - ratio))
+    return every(
+        equal("share led by k_a", share_led(lab, a1, a1 * ratio, 0), wanted, ONE_STRATUM),
+        equal("share, if all others are repelled", share_led(lab, 0.0, -a1, 0), 1.0),
+    )
+
+
+def second_head_leads(lab: Lab, a3: float, ratio: float) -> Finding:
+    """k_a scores s a_4: P(k_a·q_2 > k_b·q_2) = Φ(√2(1 - a_3/a_4)), -√2 if a_4 < 0."""
+    root = math.copysign(math.sqrt(2), ratio)
+    lost = NormalDist().cdf(root * (1 - 1 / ratio)) if ratio else 0.0
+    return equal("share led by k_b", share_led(lab, a3, a3 * ratio, 1), 1 - lost, ONE_STRATUM)
+
+
+def error_falls_like_one_over_m(lab: Lab, n: int, M: float) -> Finding:
+    """E[1 - α_a given y > 0] ≈ ln n/(e√π Φ(√2) M), and above that by a share of 4/M at most."""
+    missing = first_head_missing(lab, n, M, lengths_ahead()).mean()
+    wanted = math.log(n) / (math.e * math.sqrt(math.pi) * AHEAD * M)
+    return every(
+        at_least("mean missing", missing, wanted),
+        at_most("mean missing", missing, wanted * (1 + 4 / M)),
+    )
+
+
+def one_in_thirteen_is_all(lab: Lab, n: int, M: float) -> Finding:
+    """As M grows c has variance ¼p(1 - p)d² and bias ½(1 - p)d, d = |v_a - v̄|, p = P(y > 0)."""
+    means, values = lab.orthonormal(n), lab.normal(n, 3)
+    v, lengths = values.numpy(), stratified_lengths(STRATA)
+    c = pair(lab, first_lengthened(means, lengths), means, values, M)[0]
+    c_ahead = pair(lab, first_lengthened(means, lengths_ahead()), means, values, M)[0]
+    c_turned = one_head(first_lengthened(means, -0.5), values, copying_query(means, 0, M))[0]
+    rest, p = v[1:].mean(axis=0), AHEAD
+    off, to_a = c - (v[0] + v[1]) / 2, v[0] - rest
+    d = float(np.linalg.norm(to_a))
+    near = (0.6 / M + ONE_STRATUM) / 4
+    return every(
+        equal("share with y < 0", (lengths < 0).mean(), 1 - p, ONE_STRATUM),
+        equal("c_1 at y = -½", c_turned, rest),
+        equal("variance", off.var(axis=0).sum(), p * (1 - p) / 4 * d * d, near * d * d),
+        equal("square error", (off**2).sum(axis=1).mean(), (1 - p) / 4 * d * d, near * d * d),
+        equal("bias", off.mean(axis=0), (p - 1) / 2 * to_a, 2 * near * d),
+        at_most("variance given y > 0", c_ahead.var(axis=0).sum(), 0.1 * d * d * math.log(n) / M),
+    )
+
+
+# What the sheets say -------------------------------------------------------------------------
+
+
+def variance_falls(lab: Lab, values: Sequence[Sequence[float]], M: float) -> Finding:
+    """Two heads have less variance than one."""
+    one, two = variances(lab, lab.tensor(values), M)
+    return at_most("variance, two heads and one:", two, one)
+
+
+def may_be_ignored(lab: Lab, n: int, M: float) -> Finding:
+    """Without the draws with y < 0 the variance is much the same."""
+    all_of_it = first_head_missing(lab, n, M, stratified_lengths(STRATA)).var()
+    rest = first_head_missing(lab, n, M, lengths_ahead()).var() / all_of_it
+    return at_least("share of the variance left without them", rest, 0.5)
+
+
+# fmt: off
+CLAIMS = [
+    Claim(
+        "S000-d.ii.2", "148", CONDITIONAL,
+        says="averaging reduces the variance of c",
+        truth="from Var σ(My - ln(e^M + n - 2))·|v_a - w|² to ¼Var σ(My - ln(n - 1))·|v_a - v̄|²: "
+        "4 to 14 times for n = 2; but it grows if v_a is close to v_b and far from others",
+        under_test=(two_heads, one_head, total_variance, two_head_law),
+        corrected=variance_is_known, domain={"n": Whole(2, 8), "M": Real(0.1, 20)},
+        literal=variance_falls, witness={"values": ((0.0,), (0.0,), (10.0,)), "M": 20.0},
+    ),
+    Claim(
+        "S001-d.ii.1", "165", CONDITIONAL,
+        says="one head may put all weight on v_a or v_b",
+        truth="slowly, as S001-c.ii.9: P(η < α_a < 1 - η) = erf(ln((1 - η)/η)/M), for n = 2",
+        under_test=(one_head, stratified_lengths, one_head_law), corrected=in_between,
+        domain={"M": Real(0.1, 200), "least": Real(0.001, 0.499)},
+        literal=ends_on_one_value, witness={"M": 5.0},
+    ),
+    Claim(
+        "S002-d.2.1", "13", CONDITIONAL,
+        says="in spite of the noise k_a·q_1 ≫ k_i·q_1",
+        truth="P(k_a·q_1 < k_i·q_1) = Φ(√2(a_2/a_1 - 1)): 0.0786 at a_2 = 0, 0.0023 at -a_1, and 0 "
+        "for a_1 = 0 > a_2",
+        under_test=(family_query, lengthened, stratified_lengths), corrected=first_head_leads,
+        domain={"a1": Real(0.5, 30), "ratio": Real(-5, 0.95)},
+        literal=lambda lab, a1, a2: at_least(
+            "share led by k_a", share_led(lab, a1, a2, 0), NEARLY_ALWAYS
+        ),
+        witness={"a1": 20.0, "a2": 0.0},
+    ),
+    Claim(
+        "S002-d.2.2", "13", CONDITIONAL,
+        says="k_b·q_2 ≫ k_i·q_2 for all i other than b",
+        truth="k_a scores s a_4, so with a_4 ≠ 0 the second head hears the noise as well",
+        under_test=(family_query, lengthened, stratified_lengths), corrected=second_head_leads,
+        domain={"a3": Real(0.5, 30), "ratio": Real(-5, 0.95)},
+        literal=lambda lab, a3, a4: at_least(
+            "share led by k_b", share_led(lab, a3, a4, 1), NEARLY_ALWAYS
+        ),
+        witness={"a3": 20.0, "a4": 10.0},
+    ),
+    Claim(
+        "S002-d.2.3", "13", CONDITIONAL,
+        says="so c_1 ≈ v_a",
+        truth="even given s > 0 the weight missing is ln n/(e√π Φ(√2) M) on average, 0.156/M for "
+        "n = 2, and not e^-M",
+        under_test=(one_head, copying_query, lengthened), corrected=error_falls_like_one_over_m,
+        domain={"n": Whole(2, 8), "M": Real(20, 200)},
+        literal=lambda lab, n, M: at_most(
+            "mean weight missing for s > 0",
+            first_head_missing(lab, n, M, lengths_ahead()).mean(), NEARLY,
+        ),
+        witness={"n": 2, "M": 10.0},
+    ),
+    Claim(
+        "S004-d", "130", CONDITIONAL,
+        says="draws with k_a·q_1 < 0 may be ignored",
+        truth="they are 0.0786 of all, and as M grows all variance comes from them, "
+        "0.0181|v_a - v̄|², and a bias of 0.0393|v_a - v̄|",
+        under_test=(two_heads, copying_query, lengthened, stratified_lengths),
+        corrected=one_in_thirteen_is_all, domain={"n": Whole(2, 8), "M": Real(100, 1000)},
+        literal=may_be_ignored, witness={"n": 2, "M": 20.0},
+    ),
+]
