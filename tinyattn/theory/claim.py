@@ -94,7 +94,7 @@ class Result:
     Args:
         ok: whether they bear the verdict out.
         counterexample: the witness, and what the literal check measured on it.
-        found: what the corrected check measured last, or where it failed.
+        found: where the corrected check was tried last, or failed, and what it measured.
     """
 
     claim: Claim
@@ -114,22 +114,23 @@ def judge(claim: Claim, *, draws: int = DRAWS, seed: int = 0, device: str = "cpu
         if claim.literal is not None:
             finding = claim.literal(Lab(np.random.default_rng(start), device), **claim.witness)
             ok = not finding.holds
-            counterexample = ": ".join(filter(None, [_spelled(claim.witness), finding.text]))
+            counterexample = _told(claim.witness, finding)
         for i in range(draws if claim.corrected is not None and claim.domain else 1):
             if claim.corrected is None:
                 break
             lab = Lab(np.random.default_rng([*start, i]), device)
             drawn = {name: domain.draw(lab.rng) for name, domain in claim.domain.items()}
             finding = claim.corrected(lab, **drawn)
-            found = finding.text
+            found = _told(drawn, finding)
             if not finding.holds:
-                ok, found = False, ": ".join(filter(None, [_spelled(drawn), finding.text]))
+                ok = False
                 break
     except Exception as error:  # a check that breaks is a result too, and the others go on
         ok, found = False, f"{type(error).__name__}: {error}"
     return Result(claim, ok, counterexample, found)
 
 
-def _spelled(arguments: dict[str, Any]) -> str:
-    """n = 10, M = 2.5"""
-    return ", ".join(f"{name} = {shown(value)}" for name, value in arguments.items())
+def _told(arguments: dict[str, Any], finding: Finding) -> str:
+    """n = 10, M = 2.5: what was measured"""
+    spelled = ", ".join(f"{name} = {shown(value)}" for name, value in arguments.items())
+    return ": ".join(filter(None, [spelled, finding.text]))
