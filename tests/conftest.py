@@ -5,12 +5,15 @@ from typing import Any
 
 import pytest
 import strict
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 from tinyattn.backend import Device, get_device, register
 
 settings.register_profile("ci", deadline=None, derandomize=True, max_examples=40)
 settings.register_profile("search", deadline=None, max_examples=2_000)  # looks for new mistakes
+settings.register_profile(  # a failure is enough, it need not be small (mutation.py)
+    "mutation", settings.get_profile("ci"), phases=[Phase.explicit, Phase.generate]
+)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 register(Device("strict", strict.xp, strict.Array, strict.put, strict.get, strict.erf))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tinyattn.theory import CLAIMS, Finding
-from tinyattn.theory.claim import TRUE, Verdict
+from tinyattn.theory.claim import DRAWS, TRUE, Verdict
 
 AsJson = Callable[..., dict[str, Any]]
 FEW = ["--id", "S000-a.2", "--id", "S004-hdr", "--id", "N-1"]
@@ -121,7 +121,9 @@ def test_wrong_use_is_one_line(tinyattn: Any, words: str, message: str) -> None:
     assert message in result.stderr and result.stderr.count("\n") == 1
 
 
-def test_verdict_names_on_the_command_line_are_all_verdicts() -> None:
-    from tinyattn.cli.claims import VERDICTS
+def test_the_command_line_knows_what_the_registry_has() -> None:
+    from tinyattn.cli.claims import SHEETS, VERDICTS, claims
 
     assert {*VERDICTS.values()} == {*map(str, Verdict)}
+    assert {*SHEETS} == {claim.sheet for claim in CLAIMS.values()}
+    assert next(p.default for p in claims.params if p.name == "draws") == DRAWS

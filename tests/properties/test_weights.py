@@ -22,24 +22,26 @@ CLOSE = {"rtol": 1e-10, "atol": 1e-12}
 @st.composite
 def scores_and_masks(draw: st.DrawFn) -> Draw:
     """Scores between -10⁴ and 10⁴, and which of them take part; some rows may have none."""
-    shape = draw(hnp.array_shapes(min_dims=1, max_dims=3, max_side=4))
+    few = hnp.array_shapes(min_dims=1, max_dims=3, max_side=4)
+    shape = draw(few | st.tuples(st.integers(1, 40)))
     scores = draw(hnp.arrays(float, shape, elements=st.floats(-1e4, 1e4)))
     return scores, draw(hnp.arrays(bool, shape))
 
 
 @given(scores_and_masks())
 def test_softmax_rows_are_weights(case: Draw) -> None:
+    """P01: finite, never negative, and their sum is 1; 0 if nothing is allowed."""
     x, allowed = case
     p, masked = ops.softmax(x).numpy(), ops.softmax(x, allowed).numpy()
-    assert (p >= 0).all()
-    assert_allclose(p.sum(axis=-1), 1, **CLOSE)
-    assert_allclose(masked.sum(axis=-1), allowed.any(axis=-1), **CLOSE)
+    for weights, total in ((p, 1), (masked, allowed.any(axis=-1))):
+        assert np.isfinite(weights).all() and (weights >= 0).all()
+        assert_allclose(weights.sum(axis=-1), total, rtol=0, atol=1e-14 * x.shape[-1])
     assert not masked[~allowed].any()
 
 
 @given(scores_and_masks(), st.floats(-100, 100))
 def test_softmax_sees_differences_only(case: Draw, shift: float) -> None:
-    """So the gradients of a row sum to 0: moving all of it changes nothing."""
+    """P02: softmax(s + c) = softmax(s), and so the gradients of a row sum to 0."""
     x, allowed = case
     moved, p = (ops.softmax(a, allowed).numpy() for a in (x + shift, x))
     assert_allclose(moved, p, rtol=1e-9, atol=1e-12)
@@ -50,6 +52,7 @@ def test_softmax_sees_differences_only(case: Draw, shift: float) -> None:
 
 @given(scores_and_masks(), st.randoms(use_true_random=False))
 def test_softmax_follows_a_permutation(case: Draw, random: Any) -> None:
+    """P03: scores in another order have their weights in that order."""
     x, allowed = case
     order = random.sample(range(x.shape[-1]), x.shape[-1])
     moved = ops.softmax(x[..., order], allowed[..., order]).numpy()
@@ -93,6 +96,14 @@ class Heads:
 
 leads = st.sampled_from([(), (2,), (2, 3)])
 heads = st.builds(Heads, leads, st.integers(1, 4), st.integers(1, 5), st.integers(0, 1000))
+
+
+@given(heads)
+def test_attention_is_softmax_between_two_products(case: Heads) -> None:
+    """y = softmax(q kᵀ/√D) v, written out: the one operation is the three."""
+    scores = np.einsum("...td,...sd->...ts", case.q, case.k) / np.sqrt(3)
+    weights = ops.softmax(scores, case.allowed).numpy()
+    assert_allclose(case.run()[0], weights @ case.v, **CLOSE)
 
 
 @given(heads)
@@ -143,17 +154,23 @@ def test_a_hidden_key_might_as_well_not_be_there(case: Heads) -> None:
 
 @given(heads)
 def test_an_answer_lies_between_the_values(case: Heads) -> None:
+    """P10: number by number, and along any other direction."""
     y, _ = case.run(allowed=None)
-    low, high = (f(case.v, axis=-2, keepdims=True) for f in (np.min, np.max))
-    assert ((low - 1e-12 <= y) & (y <= high + 1e-12)).all()
+    for turn in (np.eye(2), np.random.default_rng(0).standard_normal((2, 9))):
+        along, answer = case.v @ turn, y @ turn
+        low, high = (f(along, axis=-2, keepdims=True) for f in (np.min, np.max))
+        assert ((low - 1e-12 <= answer) & (answer <= high + 1e-12)).all()
 
 
 @given(heads, st.integers(0, 4))
 def test_the_future_has_no_influence(case: Heads, start: int) -> None:
-    """By value: a change of what is to come. By gradient: what the past asks of it."""
+    """P13: no weight, no change of the past by what is to come, and no gradient there."""
     T = S = case.k.shape[-2]
     start = start % T
     q = np.resize(case.q, case.k.shape)
+    weights = ops.softmax(q @ case.k.swapaxes(-1, -2), causal(T, S)).numpy()
+    assert not np.triu(weights, 1).any()
+    assert (weights[..., 0, 0] == 1).all()
     u = np.resize(case.u, case.v.shape)
     now = {"q": q, "allowed": causal(T, S), "u": u}
     later_k, later_v = case.k.copy(), case.v.copy()

@@ -210,3 +210,11 @@ def test_places_are_compared_as_they_were_taught(
     assert same and read == [("Where was nal born?", "Zrich"), *people.train]
     assert consider(people.dev[:1], ["Zrich"], read).invented == 0
     assert consider(people.dev[:1], ["Zürich"], read).invented == 1
+
+
+def test_each_pair_needs_an_answer() -> None:
+    with pytest.raises(
+        ValueError, match=r"^consider: needs an answer to each of the 1 pairs; got 2"
+    ):
+        consider([("Where was Ada born?", "Oz")], ["Oz", "Ur"], [])
+    assert consider([], [], []).score == Score(0, 0)

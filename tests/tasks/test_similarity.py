@@ -124,3 +124,22 @@ def test_the_probe_depends_on_its_seed_only_in_the_spread() -> None:
     assert (first.hits, first.chance) == (other.hits, other.chance) and first.p != other.p
     nothing = probe([], [], homes)
     assert (nothing.total, nothing.hits, nothing.chance, nothing.p) == (0, 0, 0, 1)
+
+
+def test_nothing_is_near_where_nothing_was_asked() -> None:
+    assert nearest([], []) == nearest([], ["a"]) == []
+    assert [rows.tolist() for rows in nearest(["a", "b"], [])] == [[], []]
+    assert probe([], [], []).total == 0
+
+
+@pytest.mark.parametrize(
+    ("near", "message"),
+    [
+        ([], "probe: near must have an entry for each of 1 answers; got 0"),
+        ([[0, 2]], "probe: near must hold indices of the 2 homes; got 0 to 2"),
+        ([[-1]], "probe: near must hold indices of the 2 homes; got -1 to -1"),
+    ],
+)
+def test_neighbours_must_be_those_of_the_answers(near: list[list[int]], message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        probe(["Oz"], [np.array(rows) for rows in near], ["Oz", "Ur"])

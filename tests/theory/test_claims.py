@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tinyattn.theory import CLAIMS, Claim, Lab, judge, judge_all
+from tinyattn.theory import CLAIMS, Claim, Finding, Lab, judge, judge_all
 from tinyattn.theory.claim import CONDITIONAL, FALSE, TRUE, TYPO, Verdict
 from tinyattn.theory.lab import OneOf, Real, Reals, Whole
 
@@ -35,8 +35,7 @@ def strategy(domain: Whole | Real | Reals | OneOf) -> st.SearchStrategy[Any]:
 @given(data=st.data())
 def test_what_is_true_holds_on_its_whole_domain(claim: Claim, data: st.DataObject) -> None:
     drawn = {name: data.draw(strategy(domain), name) for name, domain in claim.domain.items()}
-    seeds = st.integers(0, 1000 if drawn else 3)  # a fixed statement needs no search
-    lab = Lab(np.random.default_rng(data.draw(seeds, "seed")))
+    lab = Lab(np.random.default_rng(data.draw(st.integers(0, 1000), "seed")))
     finding = claim.corrected(lab, **drawn)
     assert finding.holds, finding.text
 
@@ -66,6 +65,27 @@ def test_a_verdict_that_is_wrong_is_unexpected() -> None:
                              corrected=slip.literal, domain=only_there)).ok  # fmt: skip
     inside = {name: domain.draw(np.random.default_rng(0)) for name, domain in slip.domain.items()}
     assert not judge(replace(slip, literal=slip.corrected, witness=inside)).ok
+
+
+def broken(lab: Lab) -> Finding:
+    raise ZeroDivisionError
+
+
+def test_a_check_that_breaks_is_unexpected_and_is_told() -> None:
+    slip = next(claim for claim in SLIPS if claim.verdict == FALSE)
+    for result in (judge(replace(slip, literal=broken, witness={})),
+                   judge(replace(slip, corrected=broken, domain={}))):  # fmt: skip
+        assert not result.ok
+        assert "ZeroDivisionError" in result.counterexample + result.found
+
+
+def test_what_cannot_be_tried_is_refused() -> None:
+    with pytest.raises(ValueError, match="draws must be at least 1; got 0"):
+        judge(CLAIMS["S000-a.2"], draws=0)
+    with pytest.raises(ValueError, match=r"device must be one of .*; got 'tpu'"):
+        judge(CLAIMS["S000-a.2"], device="tpu")
+    with pytest.raises(ValueError, match=r"id must be such as S000-b\.6, .*; got 'X-1'"):
+        replace(CLAIMS["S000-a.2"], id="X-1")
 
 
 @pytest.mark.parametrize("verdict", [FALSE, TYPO, CONDITIONAL])

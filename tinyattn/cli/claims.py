@@ -46,6 +46,8 @@ def claims(
     from tinyattn.tasks.evaluation import check_writable
     from tinyattn.theory import CLAIMS, judge_all
 
+    spelled = {name.upper(): name for name in CLAIMS}
+    ids = tuple(spelled.get(name.upper(), name) for name in ids)
     for name in ids:
         if name not in CLAIMS:
             near = difflib.get_close_matches(name, CLAIMS, n=3)

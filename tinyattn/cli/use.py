@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -22,6 +22,10 @@ from tinyattn.cli.options import (
     print_json,
     typed,
 )
+
+if TYPE_CHECKING:
+    from tinyattn.tasks.considered import Report
+    from tinyattn.tasks.runs import Trained
 
 
 @click.command()
@@ -105,7 +109,7 @@ def _training_texts(pairs: Path, train: Path, corpus: Path | None) -> Texts:
     return answered[0], answered[1], read_text(corpus) if corpus else ""
 
 
-def _consider(trained: Any, texts: Texts, answers: list[str]) -> Any:
+def _consider(trained: Trained, texts: Texts, answers: list[str]) -> Report:
     """The report; says on stderr if the model cannot have learnt from these texts."""
     from tinyattn.tasks.considered import as_taught, consider
 

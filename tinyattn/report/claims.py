@@ -20,10 +20,12 @@ WIDTH = 100
 
 def as_text(results: Sequence[Result]) -> str:
     """All rows, then the errata."""
-    rows = [(r.claim.id, str(r.claim.verdict), _state(r), r.claim.says) for r in results]
-    wide = [max(len(row[i]) for row in rows) for i in range(3)]
-    lines = ["  ".join([*(cell.ljust(n) for cell, n in zip(row[:3], wide, strict=True)), row[3]])
-             for row in rows]  # fmt: skip
+    rows = [(r.claim.id, str(r.claim.verdict), _state(r)) for r in results]
+    wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row, result in zip(rows, results, strict=True):
+        lead = "".join(cell.ljust(n + 2) for cell, n in zip(row, wide, strict=True))
+        lines += _wrapped(result.claim.says, lead, len(lead))
     wrong = errata(results)
     if wrong:
         lines += ["", "errata: what does not hold as it stands, and where that is seen", ""]
@@ -42,7 +44,7 @@ def as_details(result: Result) -> str:
         "what is true" if claim.corrected else "remark": claim.truth,
         "found": result.found,
         "under test": ", ".join(map(name_of, claim.under_test)),
-        "as expected": "yes" if result.ok else "NO",
+        "as expected": f"NO: {result.unexpected}" if result.unexpected else "yes",
     }
     lines = [claim.id]
     for name, text in facts.items():
@@ -56,7 +58,8 @@ def summary(results: Sequence[Result]) -> str:
     counts = Counter(result.claim.verdict for result in results)
     wrong = sum(not result.ok for result in results)
     verdicts = ", ".join(f"{counts[v]} {v}" for v in Verdict if counts[v])
-    return f"{len(results)} claims: {verdicts}; errata: {len(errata(results))}; unexpected: {wrong}"
+    claims = f"{len(results)} claim{'s' * (len(results) != 1)}"
+    return f"{claims}: {verdicts}; errata: {len(errata(results))}; unexpected: {wrong}"
 
 
 def as_dict(results: Sequence[Result]) -> dict[str, Any]:
@@ -66,7 +69,8 @@ def as_dict(results: Sequence[Result]) -> dict[str, Any]:
             {
                 "id": r.claim.id, "sheet": r.claim.sheet, "lines": r.claim.lines,
                 "statement": r.claim.says, "truth": r.claim.truth,
-                "verdict": str(r.claim.verdict), "ok": r.ok, "found": r.found,
+                "verdict": str(r.claim.verdict), "ok": r.ok, "unexpected": r.unexpected,
+                "counterexample": r.counterexample, "found": r.found,
                 "under_test": [name_of(function) for function in r.claim.under_test],
             }
             for r in results
@@ -150,7 +154,7 @@ def as_html(results: Sequence[Result]) -> str:
     ]  # fmt: skip
     rows = [
         [_cell(r.claim.id, "id"), _verdict(r), _cell(r.claim.says), _cell(r.claim.truth),
-         _cell(r.found, "found" if r.ok else "unexpected")]
+         _cell(r.found, "found") if r.ok else _cell(as_details(r), "unexpected")]
         for r in results
     ]  # fmt: skip
     return "\n".join([

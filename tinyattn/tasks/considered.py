@@ -46,17 +46,29 @@ class Group:
 
 @dataclass(frozen=True)
 class Report:
-    """What a model's answers are: right, or one of the four kinds that are counted here."""
+    """What a model's answers are: right, or one of the four kinds that are counted here.
+
+    Args:
+        score: of all answers.
+        taught: wrong, but the answer to some training question.
+        read: wrong, and only somewhere in the corpus.
+        invented: in no training text.
+        empty: no answer.
+        inventions: each once, the most frequent first.
+        groups: the questions by the frequency of their place.
+        wrong: the probe of the wrong answers.
+        expected: that of the expected places: what there is to gain from similar names.
+    """
 
     score: Score
-    taught: int  # wrong, but the answer to some training question
-    read: int  # wrong, and only somewhere in the corpus
-    invented: int  # in no training text
+    taught: int
+    read: int
+    invented: int
     empty: int
-    inventions: list[str]  # each once, the most frequent first
+    inventions: list[str]
     groups: list[Group]
-    wrong: Probe  # of the wrong answers
-    expected: Probe  # of the expected places: what there is to gain from similar names
+    wrong: Probe
+    expected: Probe
 
     def shares(self) -> dict[str, Score]:
         """Each kind of answer as a share of all."""
@@ -112,11 +124,17 @@ def consider(
     phrase, letter for letter; spaces around it do not matter. A place occurs as often as it is the
     answer of a training pair, and as it stands in the corpus.
 
+    Raises: ValueError unless there is an answer to each pair.
+
     Args:
         train: what the model was finetuned on.
         corpus: what it was pretrained on; empty if it was not.
         seed: of the probes' reassignments.
     """
+    if len(answers) != len(pairs):
+        raise ValueError(
+            f"consider: needs an answer to each of the {len(pairs)} pairs; got {len(answers)}"
+        )
     right = [answer == place for answer, (_, place) in zip(answers, pairs, strict=True)]
     given, places = [a.strip() for a in answers], [place.strip() for _, place in pairs]
     homes = [place.strip() for _, place in train]

@@ -44,6 +44,8 @@ def nearest(questions: Sequence[str], known: Sequence[str]) -> list[np.ndarray]:
 
     Source: Angell and others 1983, who correct misspelt words by trigrams and this coefficient.
     """
+    if not questions:
+        return []
     names = _names([*questions, *known])
     asked, there = names[: len(questions)], names[len(questions) :]
     grams = [_trigrams(name) for name in there]
@@ -98,11 +100,14 @@ def probe(
     neighbours stay. The mean of all such deals is exact: each name gets a place as often as it
     occurs. The observed deal counts as one of them, hence p is never 0.
 
+    Raises: ValueError unless there is a `near` for each answer, of indices below len(homes).
+    Source: Phipson and Smyth 2010 for p.
+
     Args:
         near: for each answer, indices into `homes`; an answer that has none is left out.
         homes: the places of the training pairs.
-    Source: Phipson and Smyth 2010 for p.
     """
+    _check_near(answers, near, homes)
     compared = [(answer, rows) for answer, rows in zip(answers, near, strict=True) if len(rows)]
     column_of = {place: k for k, place in enumerate(sorted(set(homes)))}
     home_N = np.array([column_of[place] for place in homes], dtype=int)
@@ -124,3 +129,17 @@ def probe(
     low, high = np.quantile(dealt, [0.025, 0.975], method="inverted_cdf")
     p = (1 + np.count_nonzero(dealt >= hits)) / (1 + SHUFFLES)
     return Probe(len(compared), float(hits), float(chance), float(low), float(high), p)
+
+
+def _check_near(answers: Sequence[str], near: Sequence[np.ndarray], homes: Sequence[str]) -> None:
+    """Raises: ValueError unless there is a `near` for each answer, of indices below len(homes)."""
+    if len(answers) != len(near):
+        raise ValueError(
+            f"probe: near must have an entry for each of {len(answers)} answers; got {len(near)}"
+        )
+    used = np.concatenate([np.zeros(0, dtype=int), *near])
+    if used.size and (used.min() < 0 or used.max() >= len(homes)):
+        raise ValueError(
+            f"probe: near must hold indices of the {len(homes)} homes; "
+            f"got {used.min()} to {used.max()}"
+        )

@@ -15,6 +15,7 @@ from tinyattn.theory.queries import (
     copying_query,
     distribution_query,
     family_query,
+    orthonormal,
     query_of,
     repelling_query,
 )
@@ -23,7 +24,6 @@ from tinyattn.theory.noisy_keys import (
     lengthened,
     noisy_keys,
     one_head,
-    orthonormal,
     stratified_lengths,
     two_heads,
     window_bound,

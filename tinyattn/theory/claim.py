@@ -9,6 +9,7 @@ errors is printed from what the checks find. Next: the claims, question by quest
 from __future__ import annotations
 
 import inspect
+import re
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from tinyattn.backend import get_device
 from tinyattn.theory.finding import Finding, shown
 from tinyattn.theory.lab import Domain, Lab
 
@@ -25,6 +27,17 @@ Check = Callable[..., Finding]
 
 DRAWS = 12
 """How often `corrected` is tried."""
+
+LETTERS = {
+    "alpha": "α",
+    "beta": "β",
+    "delta": "δ",
+    "eta": "η",
+    "lamda": "λ",
+    "c1": "c_1",
+    "c2": "c_2",
+}
+"""How arguments are written whose names cannot be."""
 
 
 class Verdict(StrEnum):
@@ -55,8 +68,8 @@ class Claim:
         domain: where it has to hold.
         literal: the check of `says`, if that is not simply true.
         witness: where that fails.
-    Raises: ValueError if the verdict needs a check that is missing, or has one too many, or if a
-        check does not take the arguments that the domain or the witness has.
+    Raises: ValueError for an id of another form, if the verdict needs a check that is missing, or
+        has one too many, or if a check does not take the arguments of the domain or the witness.
     """
 
     id: str
@@ -71,6 +84,8 @@ class Claim:
     witness: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if not re.fullmatch(r"(S00[0-4]|G|N)-[\w.]+", self.id):
+            raise ValueError(f"a claim's id must be such as S000-b.6, G-01 or N-1; got {self.id!r}")
         if (self.corrected is None) != (not self.under_test) or (
             self.verdict != OPEN and self.corrected is None
         ):
@@ -92,45 +107,60 @@ class Result:
     """What the checks of a claim found.
 
     Args:
-        ok: whether they bear the verdict out.
         counterexample: the witness, and what the literal check measured on it.
         found: where the corrected check was tried last, or failed, and what it measured.
+        unexpected: what does not bear the verdict out; empty if all is well.
     """
 
     claim: Claim
-    ok: bool
     counterexample: str
     found: str
+    unexpected: str
+
+    @property
+    def ok(self) -> bool:
+        """Whether the checks bear the verdict out."""
+        return not self.unexpected
 
 
 def judge(claim: Claim, *, draws: int = DRAWS, seed: int = 0, device: str = "cpu") -> Result:
     """Try a claim: the literal check once, on its witness, the corrected one on so many draws.
 
     The same seed draws the same numbers, whatever else is tried.
+
+    Raises: ValueError for less than one draw, or an unknown device; RuntimeError for one that is
+        not there.
     """
-    ok, counterexample, found = True, "", ""
+    if draws < 1:
+        raise ValueError(f"judge: draws must be at least 1; got {draws}")
+    get_device(device)
     start = [seed, zlib.crc32(claim.id.encode())]
+    counterexample = found = unexpected = ""
+    if claim.literal is not None:
+        fails, counterexample = _tried(claim.literal, claim.witness, start, device)
+        if fails is None:
+            unexpected = "the check of what the sheet says broke"
+        elif fails.holds:
+            unexpected = "what the sheet says holds on the witness"
+    for i in range(draws if claim.domain else 1):
+        if claim.corrected is None:
+            break
+        rng = np.random.default_rng([*start, i])
+        drawn = {name: domain.draw(rng) for name, domain in claim.domain.items()}
+        holds, found = _tried(claim.corrected, drawn, [*start, i, 1], device)
+        if holds is None or not holds.holds:
+            return Result(claim, counterexample, found, "what should be true fails")
+    return Result(claim, counterexample, found, unexpected)
+
+
+def _tried(
+    check: Check, arguments: dict[str, Any], seed: list[int], device: str
+) -> tuple[Finding | None, str]:
+    """What a check finds, and that in words with its arguments: n = 10, M = 2.5: α_a 0.4."""
+    spelled = [f"{LETTERS.get(name, name)} = {shown(value)}" for name, value in arguments.items()]
     try:
-        if claim.literal is not None:
-            finding = claim.literal(Lab(np.random.default_rng(start), device), **claim.witness)
-            ok = not finding.holds
-            counterexample = _told(claim.witness, finding)
-        for i in range(draws if claim.corrected is not None and claim.domain else 1):
-            if claim.corrected is None:
-                break
-            lab = Lab(np.random.default_rng([*start, i]), device)
-            drawn = {name: domain.draw(lab.rng) for name, domain in claim.domain.items()}
-            finding = claim.corrected(lab, **drawn)
-            found = _told(drawn, finding)
-            if not finding.holds:
-                ok = False
-                break
+        finding = check(Lab(np.random.default_rng(seed), device), **arguments)
+        text = finding.text
     except Exception as error:  # a check that breaks is a result too, and the others go on
-        ok, found = False, f"{type(error).__name__}: {error}"
-    return Result(claim, ok, counterexample, found)
-
-
-def _told(arguments: dict[str, Any], finding: Finding) -> str:
-    """n = 10, M = 2.5: what was measured"""
-    spelled = ", ".join(f"{name} = {shown(value)}" for name, value in arguments.items())
-    return ": ".join(filter(None, [spelled, finding.text]))
+        finding, text = None, f"{type(error).__name__}: {error}"
+    return finding, ": ".join(filter(None, [", ".join(spelled), text]))

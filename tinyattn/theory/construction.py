@@ -50,10 +50,13 @@ class Parts:
 def parts(orthonormal: Tensor, beta: float) -> Parts:
     """The four vectors along four orthonormal rows.
 
-    Shapes: orthonormal (4, D). Raises: ValueError for another number of rows.
+    Shapes:  orthonormal (4, D)
+    Raises:  ValueError for another number of rows, or a β below 0
+    Source:  sheet 000, question 1 (e)
     """
-    if orthonormal.shape[0] != 4:
-        raise ValueError(f"parts: needs 4 orthonormal rows; got {orthonormal.shape}")
+    if orthonormal.ndim != 2 or orthonormal.shape[0] != 4 or not beta >= 0:
+        raise ValueError("parts: needs 4 orthonormal rows, (4, D), and beta >= 0; "
+                         f"got {orthonormal.shape} and {beta}")  # fmt: skip
     return Parts(*(orthonormal[i] * beta for i in range(4)))
 
 
@@ -82,6 +85,7 @@ def self_weight(beta: float) -> float:
 
     Forward: e^β²/(2 + e^β²); the two others have 1/(2 + e^β²) each, since a score of 0 is a weight
              too. With `query_matrix` it is the weight that x_1 gives x_3, and x_2 gives x_1
+    Source:  derivations/12_construction.md
     """
     return 1 / (1 + 2 * math.exp(-beta * beta))
 
@@ -102,9 +106,10 @@ def beta_needed(error: float) -> float:
 
     Forward: β = √ln(2 (1 - η)/η), η = error
     Raises:  ValueError unless 0 < error < ⅔, the error at β = 0
+    Source:  derivations/12_construction.md
     """
     if not 0 < error < 2 / 3:
-        raise ValueError(f"beta_needed: error must be between 0 and 2/3; got {error}")
+        raise ValueError(f"beta_needed: error must be above 0 and below 2/3; got {error}")
     return math.sqrt(math.log(2 * (1 - error) / error))
 
 

@@ -76,7 +76,7 @@ def shown(value: Any) -> str:
         return f"{int(a):,}" if whole else f"{float(a):.4g}"
     if a.size > 12:
         return f"of shape {a.shape}"
-    return f"({', '.join(shown(x) for x in a)})"
+    return f"({', '.join(shown(x).replace(',', '') if x.ndim == 0 else shown(x) for x in a)})"
 
 
 def _plain(value: Any) -> np.ndarray:

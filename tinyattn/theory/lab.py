@@ -7,13 +7,17 @@ Next: what a claim is.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+from tinyattn.attention import AttentionBlock
 from tinyattn.tensor import Tensor
-from tinyattn.theory.noisy_keys import orthonormal
+from tinyattn.theory.queries import orthonormal
+
+Block = TypeVar("Block", bound=AttentionBlock)
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,28 @@ class Lab:
         """n orthonormal rows, in a space with up to three dimensions more: (n, D)."""
         more = int(self.rng.integers(4)) if extra is None else extra
         return self.tensor(orthonormal(self.rng, n, n + more))
+
+    def block(
+        self,
+        kind: type[Block],
+        width: int,
+        heads: int,
+        *,
+        longest: int,
+        bias: float = 1.0,
+        **options: Any,
+    ) -> Block:
+        """A block with large random parameters: unlike new ones, these hide no mistake.
+
+        Args: bias: how large biases are.
+        """
+        block = kind(width, heads, longest=longest, rng=self.rng, **options)
+        block.astype("float64")
+        for parameter in block.parameters():
+            size = 1 / math.sqrt(parameter.shape[0]) if parameter.ndim > 1 else bias
+            parameter.data = self.rng.standard_normal(parameter.shape) * size
+        block.to(self.device)
+        return block
 
 
 @dataclass(frozen=True)

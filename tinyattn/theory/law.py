@@ -22,9 +22,14 @@ NORMAL = NormalDist()
 
 @dataclass(frozen=True)
 class LogitNormal:
-    """The law of σ(Z), Z ~ N(mean of the logit, its deviation²), σ the logistic function.
+    """The law of σ(Z), Z ~ N(m, s²), σ the logistic function.
 
-    Raises: ValueError for a deviation that is not above 0.
+    Raises:  ValueError for a deviation that is not above 0
+    Source:  Johnson 1949
+
+    Args:
+        centre: m, the mean of the logit.
+        deviation: s, the logit's.
     """
 
     centre: float
@@ -35,16 +40,16 @@ class LogitNormal:
             raise ValueError(f"LogitNormal: deviation must be above 0; got {self.deviation}")
 
     def density(self, a: float) -> float:
-        """φ((logit a - m)/s)/(s a (1 - a)), for 0 < a < 1."""
-        z = (math.log(a) - math.log1p(-a) - self.centre) / self.deviation
-        return NORMAL.pdf(z) / (self.deviation * a * (1 - a))
+        """φ((logit a - m)/s)/(s a (1 - a)). Raises: ValueError unless 0 < a < 1."""
+        return NORMAL.pdf(self._standard("density", a)) / (self.deviation * a * (1 - a))
 
     def below(self, a: float) -> float:
-        """The probability of a weight of at most a, 0 < a < 1."""
-        return NORMAL.cdf((math.log(a) - math.log1p(-a) - self.centre) / self.deviation)
+        """The probability of a weight of at most a. Raises: ValueError unless 0 < a < 1."""
+        return NORMAL.cdf(self._standard("below", a))
 
     def quantile(self, p: float) -> float:
-        """The weight that is not exceeded with probability p, 0 < p < 1."""
+        """The weight not exceeded with probability p. Raises: ValueError unless 0 < p < 1."""
+        _check_inside("quantile", "p", p)
         return logistic(self.centre + self.deviation * NORMAL.inv_cdf(p))
 
     def mean(self) -> float:
@@ -62,7 +67,9 @@ class LogitNormal:
     def modes(self) -> list[float]:
         """Where the density has its maxima: one or two places.
 
-        They solve logit a = m + s² (2a - 1); between two of them lies a minimum.
+        They solve logit a = m + s² (2a - 1); between two of them lies a minimum. They are looked
+        for on a grid of logits: two that are closer than its step, (|m| + s² + 1)/10 000, count as
+        one.
         """
         reach = abs(self.centre) + self.deviation**2 + 1
         # In t = logit a the slope of the log density is (m - t)/s² + tanh(t/2), up to a factor.
@@ -70,6 +77,11 @@ class LogitNormal:
         slope = (self.centre - t) / self.deviation**2 + np.tanh(t / 2)
         falls = np.nonzero((slope[:-1] > 0) & (slope[1:] <= 0))[0]
         return [logistic(_root(self.centre, self.deviation, t[i], t[i + 1])) for i in falls]
+
+    def _standard(self, where: str, a: float) -> float:
+        """(logit a - m)/s. Raises: ValueError unless 0 < a < 1."""
+        _check_inside(where, "a", a)
+        return (math.log(a) - math.log1p(-a) - self.centre) / self.deviation
 
     def _moment(self, power: int, about: float) -> float:
         """E (α - about)^power, by the trapezium rule.
@@ -99,8 +111,10 @@ def one_head_law(size: float, n: int, variance: float = LENGTH_VARIANCE) -> Logi
     """The weight of the key of random length under q = M (μ_a + μ_b), M = size.
 
     Forward: logit α_a = M y - ln(e^M + n - 2) ~ N(M - ln(e^M + n - 2), r M²), y ~ N(1, r)
+    Raises:  ValueError for fewer than 2 keys, or a size or variance that is not above 0
     Source:  derivations/10_noisy_keys.md
     """
+    _check_law("one_head_law", size, n, variance)
     return LogitNormal(-math.log1p((n - 2) * math.exp(-size)), size * math.sqrt(variance))
 
 
@@ -108,8 +122,10 @@ def two_head_law(size: float, n: int, variance: float = LENGTH_VARIANCE) -> Logi
     """The same weight in the first of two heads, q_1 = M μ_a; the second does not hear the noise.
 
     Forward: logit α_a = M y - ln(n - 1) ~ N(M - ln(n - 1), r M²), y ~ N(1, r)
+    Raises:  as `one_head_law`
     Source:  derivations/11_two_heads.md
     """
+    _check_law("two_head_law", size, n, variance)
     return LogitNormal(size - math.log(n - 1), size * math.sqrt(variance))
 
 
@@ -119,11 +135,20 @@ def total_variance(values: Tensor, a: int, b: int, size: float, heads: int) -> f
     Forward: one head: Var α_a·|v_a - w|², w = (e^M v_b + Σ_{i≠a,b} v_i)/(e^M + n - 2);
              two heads: ¼ Var α_a·|v_a - v̄|², v̄ the mean of all values but v_a
     Shapes:  values (n, E)
-    Raises:  ValueError unless heads is 1 or 2
+    Raises:  ValueError unless heads is 1 or 2, values are (n, E), a and b two of the n keys, and
+             the size at least 0
     Source:  derivations/11_two_heads.md
+
+    Args:
+        a: the key of random length.
+        b: the other of the two that are averaged.
+        size: M, of the query of each head.
     """
     if heads not in (1, 2):
         raise ValueError(f"total_variance: heads must be 1 or 2; got {heads}")
+    _check_pair(values, a, b)
+    if not size >= 0:
+        raise ValueError(f"total_variance: size must be at least 0; got {size}")
     if size == 0:  # a query of zeros hears no noise
         return 0.0
     v, n = values.numpy().astype(float), values.shape[0]
@@ -147,3 +172,24 @@ def _root(centre: float, deviation: float, low: float, high: float) -> float:
         else:
             high = middle
     return (low + high) / 2
+
+
+def _check_inside(where: str, name: str, share: float) -> None:
+    """Raises: ValueError unless 0 < share < 1."""
+    if not 0 < share < 1:
+        raise ValueError(f"LogitNormal.{where}: {name} must be above 0 and below 1; got {share}")
+
+
+def _check_law(where: str, size: float, n: int, variance: float) -> None:
+    """Raises: ValueError for fewer than 2 keys, or a size or variance that is not above 0."""
+    if n < 2 or not (size > 0 and variance > 0):
+        raise ValueError(f"{where}: needs size > 0, n >= 2 and variance > 0; "
+                         f"got {size}, {n} and {variance}")  # fmt: skip
+
+
+def _check_pair(values: Tensor, a: int, b: int) -> None:
+    """Raises: ValueError unless values are (n, E), and a and b two of the n."""
+    n = values.shape[0] if values.ndim == 2 else 0
+    if a == b or not {a, b} <= set(range(n)):
+        raise ValueError("total_variance: a and b must be two of the n keys, and values (n, E); "
+                         f"got {a} and {b} for {values.shape}")  # fmt: skip

@@ -25,16 +25,6 @@ LENGTH_VARIANCE = 0.5
 """Of the one key that is long or short in question 1 (c) ii."""
 
 
-def orthonormal(rng: np.random.Generator, n: int, width: int) -> np.ndarray:
-    """n orthonormal rows of `width` numbers, in a random direction.
-
-    Shapes: (n, D). Raises: ValueError if n is larger than the width: there are no such rows.
-    """
-    if n > width:
-        raise ValueError(f"orthonormal: there are no {n} orthonormal vectors of {width} numbers")
-    return np.linalg.qr(rng.standard_normal((width, n)))[0].T
-
-
 def noisy_keys(
     rng: np.random.Generator,
     means: Tensor,
@@ -47,12 +37,12 @@ def noisy_keys(
     Forward: k_i = y_i μ_i + √α g_i, y_i ~ N(1, r_i), g_i ~ N(0, I): so k_i has mean μ_i and
              covariance α I + r_i μ_i μ_iᵀ
     Shapes:  means (n, D), length_variances r (n,) -> (N, n, D), N = draws
-    Raises:  ValueError for a variance below 0, or not one for each key
+    Raises:  ValueError for a variance below 0, not one for each key, or means that are no matrix
     Source:  sheets, question 1 (c)
 
     Args: spread: α.
     """
-    n, D = means.shape
+    n, D = _of_keys("noisy_keys", means)
     if len(length_variances) != n or min(length_variances, default=0) < 0 or spread < 0:
         raise ValueError(f"noisy_keys: needs a variance of at least 0 for each of the {n} keys; "
                          f"got {list(length_variances)} and spread {spread}")  # fmt: skip
@@ -65,20 +55,31 @@ def noisy_keys(
 def lengthened(means: Tensor, lengths: Any) -> Tensor:
     """The keys y_i μ_i: noise in length alone.
 
-    Shapes: means (n, D), lengths y (.., n) -> (.., n, D)
+    Shapes:  means (n, D), lengths y (.., n) -> (.., n, D)
+    Raises:  ValueError if there is not a length for each key
+    Source:  derivations/10_noisy_keys.md
     """
-    keys: Tensor = means * asarray(lengths, means.dtype, device=means.device)[..., None]
+    n = _of_keys("lengthened", means)[0]
+    y = asarray(lengths, means.dtype, device=means.device)
+    if y.shape[-1:] != (n,):
+        raise ValueError(f"lengthened: needs a length for each of the {n} keys; got {y.shape}")
+    keys: Tensor = means * y[..., None]
     return keys
 
 
 def stratified_lengths(draws: int, variance: float = LENGTH_VARIANCE) -> np.ndarray:
     """Lengths that stand for their distribution without chance: the middle quantiles of N(1, r).
 
-    Forward: y_i = 1 + √r Φ⁻¹((i + ½)/N)
+    Forward: y_i = 1 + √r Φ⁻¹((i + ½)/N), r = variance
     Shapes:  (N,), N = draws
+    Raises:  ValueError for a variance below 0, or no draws
+    Source:  derivations/10_noisy_keys.md
     """
-    normal = NormalDist(1, variance**0.5)
-    return np.array([normal.inv_cdf((i + 0.5) / draws) for i in range(draws)])
+    if draws < 1 or not variance >= 0:
+        raise ValueError("stratified_lengths: needs draws >= 1 and variance >= 0; "
+                         f"got {draws} and {variance}")  # fmt: skip
+    normal = NormalDist()
+    return np.array([1 + variance**0.5 * normal.inv_cdf((i + 0.5) / draws) for i in range(draws)])
 
 
 def window_bound(n: int, size: float, distance: float) -> float:
@@ -88,9 +89,13 @@ def window_bound(n: int, size: float, distance: float) -> float:
     the size of the query, the second grows: between ln n and 1/distance both are small.
 
     Forward: |c - (v_a + v_b)/2| / max |v_i - v_j| ≤ (n - 2)/(n - 2 + 2 e^M) + tanh(M δ/√2) for
-             q = M (μ_a + μ_b), M = size ≥ 0, δ = distance ≥ max |k_i - μ_i|
+             q = M (μ_a + μ_b), M = size, δ = distance ≥ max |k_i - μ_i|
+    Raises:  ValueError for a size or a distance below 0, or fewer than 2 keys
     Source:  derivations/10_noisy_keys.md
     """
+    if n < 2 or not (size >= 0 and distance >= 0):
+        raise ValueError("window_bound: needs n >= 2, size >= 0 and distance >= 0; "
+                         f"got {n}, {size} and {distance}")  # fmt: skip
     return averaging_error(n, size) + math.tanh(size * distance / math.sqrt(2))
 
 
@@ -99,13 +104,18 @@ def one_head(keys: Tensor, values: Tensor, query: Tensor) -> tuple[Tensor, Tenso
 
     Forward: c = Σ_i α_i v_i, α = softmax(K q)
     Shapes:  keys (.., n, D), values (n, E), query (D,) -> c (.., E), α (.., n)
-    Raises:  ValueError if the values are not one matrix, with a row for each key
+    Raises:  ValueError if the values are not one matrix with a row for each key, or the query is
+             not one row that is as wide as a key
     Source:  CS224N assignment 5, question 1
     """
     if values.ndim != 2 or values.shape[0] != keys.shape[-2]:
         raise ValueError(
             "one_head: values must be (n, E), a row for each key; "
             f"got {values.shape} for keys {keys.shape}"
+        )
+    if query.shape != keys.shape[-1:]:
+        raise ValueError(
+            f"one_head: query must be ({keys.shape[-1]},), as a key is; got {query.shape}"
         )
     return attend(query, keys, values)
 
@@ -115,7 +125,15 @@ def two_heads(keys: Tensor, values: Tensor, first: Tensor, second: Tensor) -> tu
 
     Forward: c = (c_1 + c_2)/2, each with a query of its own
     Shapes:  keys (.., n, D), values (n, E), queries (D,) -> c (.., E), weights (.., n)
+    Raises:  as `one_head`
     Source:  CS224N assignment 5, question 1 (d)
     """
     weights = (one_head(keys, values, first)[1] + one_head(keys, values, second)[1]) / 2
     return ops.matmul(weights, values), weights
+
+
+def _of_keys(where: str, means: Tensor) -> tuple[int, int]:
+    """n and D. Raises: ValueError unless the means are one matrix, with a row for each key."""
+    if means.ndim != 2:
+        raise ValueError(f"{where}: means must be (n, D), a row for each key; got {means.shape}")
+    return means.shape[0], means.shape[1]

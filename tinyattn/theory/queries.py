@@ -3,8 +3,9 @@
 With orthonormal keys a query can have any scores it likes: the score of a key is its coefficient.
 So a query can copy one value, average two or more, or take any mixture. A query that keeps away
 from all other keys, instead of going to the chosen ones, does not even hear how long these are
-(derivations/07_copying.md, derivations/08_averaging.md, derivations/11_two_heads.md). Next: getting
-a value back out of a sum.
+(derivations/07_copying.md, derivations/08_averaging.md, derivations/11_two_heads.md). All functions
+here presume keys as `orthonormal` draws them, and do not check that. Next: getting a value back out
+of a sum.
 """
 
 from __future__ import annotations
@@ -13,13 +14,30 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from tinyattn import ops
 from tinyattn.backend import asarray
 from tinyattn.tensor import Tensor
 
+ROUNDING = 1e-6
+"""By how much a sum of weights may miss 1: float32, and decimals that a person has written."""
+
+
+def orthonormal(rng: np.random.Generator, n: int, width: int) -> np.ndarray:
+    """n orthonormal rows of `width` numbers, in a random direction.
+
+    Shapes:  (n, D), D = width
+    Raises:  ValueError if n is larger than the width: there are no such rows
+    """
+    if not 0 <= n <= width:
+        raise ValueError(f"orthonormal: there are no {n} orthonormal vectors of {width} numbers; "
+                         "n must be at most the width")  # fmt: skip
+    return np.linalg.qr(rng.standard_normal((width, n)))[0].T
+
 
 def query_of(keys: Tensor, scores: Any) -> Tensor:
-    """The query with these scores, if the keys are orthonormal.
+    """The query with these scores.
 
     Forward: q = Σ_i s_i k_i
     Shapes:  keys (n, D), scores (n,) -> (D,)
@@ -27,31 +45,34 @@ def query_of(keys: Tensor, scores: Any) -> Tensor:
     Source:  derivations/08_averaging.md
     """
     wanted = asarray(scores, keys.dtype, device=keys.device)
-    if wanted.shape != keys.shape[:1]:
-        raise ValueError(f"query_of: needs a score for each of the {keys.shape[0]} keys; "
-                         f"got {wanted.shape}")  # fmt: skip
+    if keys.ndim != 2 or wanted.shape != keys.shape[:1]:
+        raise ValueError("query_of: needs keys (n, D) and a score for each; "
+                         f"got {keys.shape} and {wanted.shape}")  # fmt: skip
     return ops.matmul(wanted, keys)
 
 
 def copying_query(keys: Tensor, j: int, size: float) -> Tensor:
     """A query that copies one value.
 
-    Forward: q = M k_j, M = size; with orthonormal keys α_j = 1/(1 + (n - 1) e^-M)
+    Forward: q = M k_j, M = size, so that α_j = 1/(1 + (n - 1) e^-M)
     Shapes:  keys (n, D) -> (D,)
+    Raises:  ValueError for a j that is not there
     Source:  sheets 001 and 004, question 1 (a)
     """
+    if not 0 <= j < keys.shape[0]:
+        raise ValueError(f"copying_query: j must be from 0 to {keys.shape[0] - 1}; got {j}")
     return averaging_query(keys, [j], size)
 
 
 def averaging_query(keys: Tensor, chosen: Sequence[int], size: float) -> Tensor:
     """A query that takes the mean of some values; of two, in the sheets.
 
-    Forward: q = M Σ_{i chosen} k_i, M = size; with orthonormal keys each chosen one has the weight
-             of `averaging_weight`
+    Forward: q = M Σ_{i chosen} k_i, M = size; each chosen key has the weight of `averaging_weight`
     Shapes:  keys (n, D) -> (D,)
     Raises:  ValueError if none is chosen, one twice, or one that is not there
     Source:  sheets 000, 001, 002 and 004, question 1 (b)
     """
+    _check_chosen("averaging_query", keys, chosen)
     return family_query(keys, chosen, size, 0.0)
 
 
@@ -60,12 +81,13 @@ def repelling_query(keys: Tensor, chosen: Sequence[int], size: float) -> Tensor:
 
     It is orthogonal to the chosen keys, so that their lengths do not matter at all.
 
-    Forward: q = -L Σ_{i not chosen} k_i, L = size; with orthonormal keys, of which the chosen may
-             have any length, weights are those of `averaging_weight`
+    Forward: q = -L Σ_{i not chosen} k_i, L = size; weights are those of `averaging_weight`, and the
+             chosen keys may have any length
     Shapes:  keys (n, D) -> (D,)
     Raises:  as `averaging_query`
     Source:  derivations/11_two_heads.md; a member of sheet 002's family that no sheet notices
     """
+    _check_chosen("repelling_query", keys, chosen)
     return family_query(keys, chosen, 0.0, -size)
 
 
@@ -76,36 +98,45 @@ def family_query(
 
     Forward: q = c_1 Σ_{i chosen} k_i + c_2 Σ_{i not chosen} k_i + x, c_1 = inside, c_2 = outside
     Shapes:  keys (n, D), extra x (D,), orthogonal to all keys -> (D,)
-    Raises:  ValueError if none is chosen, one twice, or one that is not there
+    Raises:  as `averaging_query`; ValueError for an extra of another shape
     Source:  sheet 002, question 1 (b)
     """
-    n = keys.shape[0]
-    if not chosen or len(set(chosen)) < len(chosen) or not all(0 <= i < n for i in chosen):
-        raise ValueError(f"query: chosen must name some of the {n} keys, each once; got {chosen}")
-    query = query_of(keys, [inside if i in chosen else outside for i in range(n)])
+    _check_chosen("family_query", keys, chosen)
+    if extra is not None and np.shape(extra) != keys.shape[1:]:
+        raise ValueError(f"family_query: extra must have shape {keys.shape[1:]}, as a key has; "
+                         f"got {np.shape(extra)}")  # fmt: skip
+    query = query_of(keys, [inside if i in chosen else outside for i in range(keys.shape[0])])
     return query if extra is None else query + extra
 
 
 def distribution_query(keys: Tensor, weights: Sequence[float]) -> Tensor:
     """The query with these weights, which may be any that are positive and sum to 1.
 
-    Forward: q = Σ_i ln p_i k_i, for orthonormal keys
+    Forward: q = Σ_i ln p_i k_i
     Shapes:  keys (n, D), weights (n,) -> (D,)
-    Raises:  ValueError for a weight that is not positive
+    Raises:  ValueError unless each key has a positive weight, and they sum to 1
     Source:  derivations/08_averaging.md
     """
-    if min(weights) <= 0:
-        raise ValueError(f"distribution_query: weights must be above 0; got {min(weights)}")
+    n = keys.shape[0]
+    if len(weights) != n or not min(weights) > 0 or abs(sum(weights) - 1) > ROUNDING:
+        raise ValueError(f"distribution_query: needs weights above 0 that sum to 1, one for each "
+                         f"of the {n} keys; got {list(weights)}")  # fmt: skip
     return query_of(keys, [math.log(p) for p in weights])
 
 
-def averaging_weight(n: int, size: float, chosen: int = 2) -> float:
-    """The weight of each chosen key, exactly.
+def averaging_weight(n: int, size: float, many: int = 2) -> float:
+    """The weight of each of `many` chosen keys, exactly.
 
-    Forward: α = 1/(k + (n - k) e^-M), k = chosen, M = size
+    Forward: α = 1/(k + (n - k) e^-M), k = many, M = size
+    Raises:  ValueError unless 1 ≤ many ≤ n
     Source:  derivations/08_averaging.md
     """
-    return 1 / (chosen + (n - chosen) * math.exp(-size))
+    if not 1 <= many <= n:
+        raise ValueError(f"averaging_weight: needs 1 <= many <= n; got {many} and {n}")
+    if many == n:
+        return 1 / n
+    rest = math.exp(-abs(size))  # of a negative M, e^-M would overflow
+    return 1 / (many + (n - many) * rest) if size >= 0 else rest / (many * rest + n - many)
 
 
 def averaging_error(n: int, size: float, heads: int = 1) -> float:
@@ -114,11 +145,21 @@ def averaging_error(n: int, size: float, heads: int = 1) -> float:
     c - (v_a + v_b)/2 is this number times (mean of the others - (v_a + v_b)/2).
 
     Forward: one head (n - 2)/(n - 2 + 2 e^M); two heads, one for each, (n - 2)/(n - 1 + e^M)
-    Raises:  ValueError unless heads is 1 or 2
+    Raises:  ValueError unless heads is 1 or 2, and n at least 2
     Source:  derivations/08_averaging.md, derivations/11_two_heads.md
     """
-    if heads not in (1, 2):
-        raise ValueError(f"averaging_error: heads must be 1 or 2; got {heads}")
-    rest = math.exp(-size)
-    below = (n - 2) * rest + 2 if heads == 1 else (n - 1) * rest + 1
-    return (n - 2) * rest / below
+    if heads not in (1, 2) or n < 2:
+        raise ValueError(f"averaging_error: needs 1 or 2 heads and n >= 2; got {heads} and {n}")
+    if n == 2:  # there are no others
+        return 0.0
+    # Seen from the others, a query that goes to the chosen is one that keeps away from them.
+    rivals = n - 2 if heads == 1 else n - 1
+    return (n - 2) * averaging_weight(n, -size, rivals)
+
+
+def _check_chosen(where: str, keys: Tensor, chosen: Sequence[int]) -> None:
+    """Raises: ValueError if none is chosen, one twice, or one that is not there."""
+    n, named = keys.shape[0], set(chosen)
+    if not named or len(named) < len(chosen) or not named <= set(range(n)):
+        raise ValueError(f"{where}: chosen must name some of the {n} keys, each once; "
+                         f"got {list(chosen)}")  # fmt: skip

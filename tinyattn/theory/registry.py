@@ -19,10 +19,16 @@ def _place(claim: Claim) -> tuple[str, list[tuple[int, int, str]]]:
     return claim.sheet, [(1, int(p), "") if p.isdecimal() else (0, 0, p) for p in parts]
 
 
-CLAIMS: dict[str, Claim] = {
-    claim.id: claim
-    for claim in sorted((c for question in QUESTIONS for c in question.CLAIMS), key=_place)
-}
+def _by_id(claims: Iterable[Claim]) -> dict[str, Claim]:
+    found: dict[str, Claim] = {}
+    for claim in sorted(claims, key=_place):
+        if claim.id in found:
+            raise ValueError(f"two claims are called {claim.id}")
+        found[claim.id] = claim
+    return found
+
+
+CLAIMS: dict[str, Claim] = _by_id(claim for question in QUESTIONS for claim in question.CLAIMS)
 
 
 def judge_all(

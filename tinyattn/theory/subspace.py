@@ -7,6 +7,8 @@ out of v_a + v_b: the projector A Aᵀ. Its half, Aᵀ, gives coordinates, not v
 
 from __future__ import annotations
 
+import numpy as np
+
 from tinyattn import ops
 from tinyattn.backend import asarray
 from tinyattn.tensor import Tensor
@@ -40,14 +42,17 @@ def oblique_projector(basis: Tensor, other: Tensor) -> Tensor:
 
     Forward: P = [A 0] [A B]⁺
     Shapes:  basis A (D, M), other B (D, N) -> (D, D)
-    Raises:  ValueError if the columns of both together are linearly dependent
+    Raises:  ValueError if the columns of both together are linearly dependent, or of two lengths
     Source:  derivations/09_extraction.md
     """
-    import numpy as np
-
     a, b = basis.numpy(), other.numpy()
+    if a.ndim != 2 or b.ndim != 2 or len(a) != len(b):
+        raise ValueError("oblique_projector: basis and other must be (D, M) and (D, N); "
+                         f"got {a.shape} and {b.shape}")  # fmt: skip
     both = np.concatenate([a, b], axis=1)
-    if np.linalg.matrix_rank(both) < both.shape[1]:
-        raise ValueError("oblique_projector: the columns of basis and other must be independent")
+    rank, columns = np.linalg.matrix_rank(both), both.shape[1]
+    if rank < columns:
+        raise ValueError("oblique_projector: the columns of basis and other must be independent; "
+                         f"got {columns} of rank {rank}")  # fmt: skip
     kept = np.concatenate([a, np.zeros_like(b)], axis=1)
     return Tensor(asarray(kept @ np.linalg.pinv(both), device=basis.device))

@@ -28,25 +28,27 @@ def weight_bounds(gap: float, n: int) -> tuple[float, float]:
     Raises:  ValueError for a gap below 0, or fewer than 2 keys
     Source:  derivations/07_copying.md
     """
-    if gap < 0 or n < 2:
-        raise ValueError(f"weight_bounds: gap must be at least 0 and n at least 2; got {gap}, {n}")
+    if not (gap >= 0 and n >= 2):
+        raise ValueError(
+            f"weight_bounds: gap must be at least 0 and n at least 2; got {gap} and {n}"
+        )
     rival = math.exp(-gap)
     return 1 / (1 + (n - 1) * rival), 1 / (1 + rival)
 
 
-def lead_needed(n: int, error: float, chosen: int = 1) -> float:
-    """The lead that gives `chosen` of n keys, equally high, all weight but `error`.
+def lead_needed(n: int, error: float, many: int = 1) -> float:
+    """The lead that gives `many` of n keys, equally high, all weight but `error`.
 
-    Forward: gap = ln((n - k)(1 - η)/(k η)), k = chosen, η = error
+    Forward: gap = ln((n - k)(1 - η)/(k η)), k = many, η = error
     Units:   nats
-    Raises:  ValueError unless 0 < error < 1 and 1 ≤ chosen < n
+    Raises:  ValueError unless 0 < error < 1 and 1 ≤ many < n
     Source:  derivations/07_copying.md
     """
-    if not (0 < error < 1 and 1 <= chosen < n):
+    if not (0 < error < 1 and 1 <= many < n):
         raise ValueError(
-            f"lead_needed: needs 0 < error < 1 and 1 <= chosen < n; got {error}, {chosen} and {n}"
+            f"lead_needed: needs 0 < error < 1 and 1 <= many < n; got {error}, {many} and {n}"
         )
-    return math.log((n - chosen) * (1 - error) / (chosen * error))
+    return math.log((n - many) * (1 - error) / (many * error))
 
 
 def imbalance(difference: float) -> float:
@@ -64,19 +66,23 @@ def largest_move(change: Any) -> float:
 
     Forward: ½ Σ_i |Δα_i| ≤ tanh(r/4), r = max Δs - min Δs
     Shapes:  change Δs (n,)
+    Raises:  ValueError unless it is one row
     Source:  derivations/03_softmax.md
     """
     moved = Tensor(change)
+    one_row("largest_move", moved)
     return math.tanh((moved.max() - moved.min()).item() / 4)
 
 
 def jacobian(weights: Tensor) -> Tensor:
-    """How weights move with scores: ∂α_i/∂s_j.
+    """How the weights of one query move with its scores: ∂α_i/∂s_j.
 
     Forward: J = diag(α) - α αᵀ
     Shapes:  (n,) -> (n, n)
+    Raises:  ValueError unless the weights are one row
     Source:  derivations/03_softmax.md
     """
+    one_row("jacobian", weights)
     n = weights.shape[0]
     identity = weights.xp.eye(n, dtype=weights.dtype)
     found: Tensor = weights * identity - ops.matmul(weights.reshape(n, 1), weights.reshape(1, n))
@@ -84,11 +90,23 @@ def jacobian(weights: Tensor) -> Tensor:
 
 
 def entropy(weights: Tensor) -> float:
-    """How spread out weights are: 0 on a single key, ln n evenly over n.
+    """How spread out the weights of one query are: 0 on a single key, ln n evenly over n.
 
     Forward: H = -Σ_i α_i ln α_i, with 0 ln 0 = 0
+    Shapes:  (n,)
     Units:   nats
+    Raises:  ValueError unless the weights are one row
     Source:  Shannon 1948
     """
+    one_row("entropy", weights)
     p = weights.numpy()
     return float(-sum(x * math.log(x) for x in p[p > 0].tolist()))
+
+
+def one_row(where: str, numbers: Tensor) -> None:
+    """What all takes one query at a time refuses two.
+
+    Raises: ValueError unless there is one axis, with a number on it at least.
+    """
+    if numbers.ndim != 1 or not numbers.size:
+        raise ValueError(f"{where}: takes one row of numbers, (n,); got {numbers.shape}")

@@ -12,6 +12,7 @@ import numpy as np
 from tinyattn import ops
 from tinyattn.attention.core import attend
 from tinyattn.theory.claim import CONDITIONAL, TRUE, TYPO, Claim
+from tinyattn.theory.claims.distribution import by_hand
 from tinyattn.theory.finding import NEARLY, Finding, at_least, at_most, equal, every, fact
 from tinyattn.theory.lab import Lab, Real, Reals, Whole
 from tinyattn.theory.noisy_keys import lengthened
@@ -19,28 +20,28 @@ from tinyattn.theory.queries import averaging_error, averaging_query, averaging_
 from tinyattn.theory.weights import imbalance, lead_needed
 
 
-def weights_of(lab: Lab, scores: tuple[float, ...]) -> np.ndarray:
-    """The softmax of scores."""
+def softmax_of(lab: Lab, scores: tuple[float, ...]) -> np.ndarray:
+    """What the engine makes of scores."""
     found: np.ndarray = ops.softmax(lab.tensor(scores)).numpy()
     return found
 
 
-def two_ahead(n: int, size: float) -> tuple[float, ...]:
+def two_ahead(n: int, M: float) -> tuple[float, ...]:
     """The scores of M(k_a + k_b), if the keys are orthonormal."""
-    return (size, size, *[0.0] * (n - 2))
+    return (M, M, *[0.0] * (n - 2))
 
 
 # What is true --------------------------------------------------------------------------------
 
 
-def error_measures_weights(lab: Lab, n: int, spread: float) -> Finding:
+def error_measures_weights(lab: Lab, scores: tuple[float, ...]) -> Finding:
     """|c - mean| is at most diam(V) times the weight misplaced, and at least σ |α - (½, ½, 0 ..)|.
 
     σ is the least stretch of a change of weights, and above 0 for affinely independent values.
     """
+    n = len(scores)
     keys, values = lab.orthonormal(n), lab.normal(n, n + 2)
-    query = query_of(keys, spread * lab.rng.standard_normal(n))
-    c, weights = (t.numpy() for t in attend(query, keys, values))
+    c, weights = (t.numpy() for t in attend(query_of(keys, scores), keys, values))
     v = values.numpy()
     misplaced = weights - [0.5, 0.5, *[0.0] * (n - 2)]
     error = np.linalg.norm(c - (v[0] + v[1]) / 2)
@@ -48,6 +49,7 @@ def error_measures_weights(lab: Lab, n: int, spread: float) -> Finding:
     inward = np.linalg.svd(np.ones((1, n)))[2][1:]  # changes that keep the sum of the weights
     stretch = np.linalg.svd(inward @ v, compute_uv=False)[-1]
     return every(
+        equal("weights", weights, by_hand(scores)),
         at_most("|c - ½(v_a + v_b)|", error, abs(misplaced).sum() / 2 * widest),
         at_least("|c - ½(v_a + v_b)|", error, stretch * np.linalg.norm(misplaced)),
     )
@@ -55,7 +57,7 @@ def error_measures_weights(lab: Lab, n: int, spread: float) -> Finding:
 
 def two_share_one(lab: Lab, scores: tuple[float, ...]) -> Finding:
     """All weights sum to 1, so the smaller of two is at most ½."""
-    weights = weights_of(lab, scores)
+    weights = softmax_of(lab, scores)
     return every(
         equal("sum of the weights", weights.sum(), 1.0),
         at_most("smaller of two", weights[:2].min(), 0.5),
@@ -64,42 +66,48 @@ def two_share_one(lab: Lab, scores: tuple[float, ...]) -> Finding:
 
 def share_is_tanh(lab: Lab, scores: tuple[float, ...], difference: float) -> Finding:
     """Only the difference of two scores decides how they share, whatever the others are."""
-    a, b = weights_of(lab, (scores[0] + difference, *scores))[:2]
-    return equal("|share - ½|", abs(a / (a + b) - 0.5), imbalance(difference))
-
-
-def exact_mean(lab: Lab, n: int, size: float) -> Finding:
-    """Weights and output of M(k_a + k_b), for real M and any two of the keys."""
-    keys, values = lab.orthonormal(n), lab.normal(n, 3)
-    a, b = (int(i) for i in lab.rng.permutation(n)[:2])
-    c, weights = (t.numpy() for t in attend(averaging_query(keys, [a, b], size), keys, values))
-    v, rest = values.numpy(), n - 2 + 2 * math.exp(size)  # the denominator of the sheets
-    mean, others = (v[a] + v[b]) / 2, np.delete(v, [a, b], axis=0)
-    far = others.mean(axis=0) - mean if n > 2 else 0 * mean
+    all_scores = (scores[0] + difference, *scores)
+    weights, (a, b) = softmax_of(lab, all_scores), by_hand(all_scores[:2])
     return every(
-        equal("α_a, α_b", weights[[a, b]], [math.exp(size) / rest] * 2),
-        equal("α_a", weights[a], averaging_weight(n, size)),
-        equal("½ - α_a", 0.5 - weights[a], (n - 2) / (2 * rest)),
-        equal("c - ½(v_a + v_b)", c - mean, averaging_error(n, size) * far),
+        equal("weights", weights, by_hand(all_scores)),
+        equal("α_a (1 - share)", weights[0] * b, weights[1] * a),
+        equal("|share - ½|", abs(a - 0.5), imbalance(difference)),
     )
 
 
-def any_length(lab: Lab, n: int, size: float, length: float) -> Finding:
+def exact_mean(lab: Lab, n: int, M: float) -> Finding:
+    """Weights and output of M(k_a + k_b), for real M and any two of the keys."""
+    keys, values = lab.orthonormal(n), lab.normal(n, 3)
+    a, b = (int(i) for i in lab.rng.permutation(n)[:2])
+    c, weights = (t.numpy() for t in attend(averaging_query(keys, [a, b], M), keys, values))
+    v, rest = values.numpy(), n - 2 + 2 * math.exp(M)  # the denominator of the sheets
+    mean, others = (v[a] + v[b]) / 2, np.delete(v, [a, b], axis=0)
+    far = others.mean(axis=0) - mean if n > 2 else 0 * mean
+    return every(
+        equal("α_a, α_b", weights[[a, b]], [math.exp(M) / rest] * 2),
+        equal("α_a", weights[a], averaging_weight(n, M)),
+        equal("½ - α_a", 0.5 - weights[a], (n - 2) / (2 * rest)),
+        equal("c - ½(v_a + v_b)", c - mean, averaging_error(n, M) * far),
+    )
+
+
+def any_length(lab: Lab, n: int, M: float, length: float) -> Finding:
     """For orthogonal keys of any length, M(k_a/|k_a|² + k_b/|k_b|²) does the same."""
     means, lengths = lab.orthonormal(n), lab.rng.uniform(0.5, 2, n) * length
-    query = averaging_query(lengthened(means, 1 / lengths), [0, 1], size)
-    weights = attend(query, lengthened(means, lengths), lab.normal(n, 2))[1].numpy()
-    return equal("α_a, α_b", weights[:2], [averaging_weight(n, size)] * 2)
+    query = averaging_query(lengthened(means, 1 / lengths), [0, 1], M)
+    keys = lab.tensor(means.numpy() * lengths[:, None])
+    weights = attend(query, keys, lab.normal(n, 2))[1].numpy()
+    return equal("α_a, α_b", weights[:2], [averaging_weight(n, M)] * 2)
 
 
-def never_exactly(lab: Lab, n: int, size: float) -> Finding:
+def never_exactly(lab: Lab, n: int, M: float) -> Finding:
     """½ each for n = 2 only; otherwise below ½, until float64 cannot tell any more."""
-    missing = 0.5 - weights_of(lab, two_ahead(n, size))[0]
-    if n == 2 or size > 40:
+    missing = 0.5 - softmax_of(lab, two_ahead(n, M))[0]
+    if n == 2 or M > 40:
         return fact(missing == 0, "α_a = ½", f"½ - α_a {missing:.1e}")
     return every(
-        equal("½ - α_a", missing, averaging_error(n, size) / 2),
-        fact(missing > 0 or size > 34, "α_a < ½", "α_a reaches ½"),
+        equal("½ - α_a", missing, averaging_error(n, M) / 2),
+        fact(missing > 0 or M > 34, "α_a < ½", "α_a reaches ½"),
     )
 
 
@@ -107,51 +115,63 @@ def exponentials_below(lab: Lab, scores: tuple[float, ...]) -> Finding:
     """The denominator is Σ e^s over all keys."""
     powers = [math.exp(s) for s in scores]
     below = sum(powers[2:]) + powers[0] + powers[1]
-    return equal("weights", weights_of(lab, scores), [power / below for power in powers])
+    return equal("weights", softmax_of(lab, scores), [power / below for power in powers])
 
 
-def pair_between_bounds(lab: Lab, n: int, gap: float) -> Finding:
+def pair_between_bounds(lab: Lab, n: int, lead: float) -> Finding:
     """Two equal scores that lead the next by Δ: 1/(2 + (n - 2)e^-Δ) ≤ α_a ≤ 1/(2 + e^-Δ)."""
     rivals = sorted(lab.rng.uniform(-20, 0, n - 2).tolist(), reverse=True)
-    weight = weights_of(lab, (rivals[0] + gap, rivals[0] + gap, *rivals))[0]
+    weight = softmax_of(lab, (rivals[0] + lead, rivals[0] + lead, *rivals))[0]
     return every(
-        at_least("α_a", weight, averaging_weight(n, gap)),
-        at_most("α_a", weight, averaging_weight(3, gap)),
+        at_least("α_a", weight, averaging_weight(n, lead)),
+        at_most("α_a", weight, averaging_weight(3, lead)),
     )
 
 
-def lead_for_two(lab: Lab, n: int, error: float) -> Finding:
+def lead_for_two(lab: Lab, n: int, eta: float) -> Finding:
     """With M = ln((n - 2)(1 - η)/(2η)) the others get the share η, the two half the rest each."""
-    weights = weights_of(lab, two_ahead(n, lead_needed(n, error, chosen=2)))
+    weights = softmax_of(lab, two_ahead(n, lead_needed(n, eta, many=2)))
     return every(
-        equal("share of the others", weights[2:].sum(), error),
-        equal("α_a, α_b", weights[:2], [(1 - error) / 2] * 2),
+        equal("share of the others", weights[2:].sum(), eta),
+        equal("α_a, α_b", weights[:2], [(1 - eta) / 2] * 2),
     )
 
 
 # What the sheets say -------------------------------------------------------------------------
 
 
+def near_only_if_half_each(
+    lab: Lab, values: tuple[float, ...], weights: tuple[float, ...]
+) -> Finding:
+    """If c is close to ½(v_a + v_b), the first two values, then α_a and α_b are near ½."""
+    off = ops.matmul(lab.tensor(weights), lab.tensor(values)).item() - sum(values[:2]) / 2
+    return fact(
+        abs(off) > NEARLY or max(abs(w - 0.5) for w in weights[:2]) < NEARLY,
+        "c is away from ½(v_a + v_b), or α_a and α_b near ½",
+        f"c - ½(v_a + v_b) is {off:.1g}, while α_a is {weights[0]:.0e}",
+    )
+
+
 def half_each(lab: Lab, scores: tuple[float, ...]) -> Finding:
     """The first two scores are the largest, so each gets about ½."""
-    return equal("α_a, α_b", weights_of(lab, scores)[:2], (0.5, 0.5), NEARLY)
+    return equal("α_a, α_b", softmax_of(lab, scores)[:2], (0.5, 0.5), NEARLY)
 
 
-def ties_at_zero(lab: Lab, n: int, size: float) -> Finding:
+def ties_at_zero(lab: Lab, n: int, M: float) -> Finding:
     """The same with n - 2 rivals whose score is 0."""
-    return half_each(lab, two_ahead(n, size))
+    return half_each(lab, two_ahead(n, M))
 
 
-def keys_of_lengths(lab: Lab, lengths: tuple[float, ...], size: float) -> Finding:
+def keys_of_lengths(lab: Lab, lengths: tuple[float, ...], M: float) -> Finding:
     """The same with keys of these lengths."""
     keys = lengthened(lab.orthonormal(len(lengths)), lengths)
-    query = averaging_query(keys, [0, 1], size)
+    query = averaging_query(keys, [0, 1], M)
     return half_each(lab, tuple(ops.matmul(keys, query).numpy()))
 
 
-def weights_below(lab: Lab, n: int, size: float) -> Finding:
+def weights_below(lab: Lab, n: int, M: float) -> Finding:
     """α_i = e^s_i/(Σ α_j + e^s_a + e^s_b) for every i, with the α that solve it."""
-    pair, rest = 2 * math.exp(size), n - 2
+    pair, rest = 2 * math.exp(M), n - 2
     below = (pair + math.sqrt(pair**2 + 4 * rest)) / 2  # = rest/below + pair
     return equal("sum of the weights", (pair + rest) / below, 1.0)
 
@@ -164,13 +184,8 @@ CLAIMS = [
         truth="enough always: the error is at most the weight misplaced times the diameter of the "
         "values; needed only if the values are affinely independent",
         under_test=(attend, query_of),
-        corrected=error_measures_weights, domain={"n": Whole(2, 8), "spread": Real(0, 10)},
-        literal=lambda lab, values, weights: fact(
-            abs(ops.matmul(lab.tensor(weights), lab.tensor(values)).item() - sum(values[:2]) / 2)
-            > NEARLY,
-            "c is away from ½(v_a + v_b)",
-            f"c = ½(v_a + v_b), while α_a is {weights[0]:.0e}",
-        ),
+        corrected=error_measures_weights, domain={"scores": Reals(-20, 20, 2, 8)},
+        literal=near_only_if_half_each,
         witness={"values": (-1.0, 1.0, 0.0), "weights": (1e-9, 1e-9, 1 - 2e-9)},
     ),
     Claim(
@@ -197,11 +212,11 @@ CLAIMS = [
         says="after the softmax the wanted value is 1, and the others are 0",
         truth="two are wanted, ½ each: (1 - η)/2 if M = ln((n - 2)(1 - η)/(2η))",
         under_test=(ops.softmax, lead_needed),
-        corrected=lead_for_two, domain={"n": Whole(3, 200), "error": Real(1e-6, 0.9)},
-        literal=lambda lab, n, size: equal(
-            "α_a, α_b", weights_of(lab, two_ahead(n, size))[:2], (1, 1), NEARLY
+        corrected=lead_for_two, domain={"n": Whole(3, 200), "eta": Real(1e-6, 0.9)},
+        literal=lambda lab, n, M: equal(
+            "α_a, α_b", softmax_of(lab, two_ahead(n, M))[:2], (1, 1), NEARLY
         ),
-        witness={"n": 10, "size": 20.0},
+        witness={"n": 10, "M": 20.0},
     ),
     Claim(
         "S000-b.6", "63, 65", CONDITIONAL,
@@ -209,17 +224,17 @@ CLAIMS = [
         truth="any real M; orthonormal keys: ½ - α_a = (n - 2)/(2(n - 2 + 2e^M)) exactly, and "
         "c - ½(v_a + v_b) is twice that times (mean of the others - ½(v_a + v_b)); so M ≫ ln n",
         under_test=(averaging_query, averaging_weight, averaging_error, attend),
-        corrected=exact_mean, domain={"n": Whole(2, 9), "size": Real(-10, 100)},
-        literal=ties_at_zero, witness={"n": 10**6, "size": 10.0},
+        corrected=exact_mean, domain={"n": Whole(2, 9), "M": Real(-10, 100)},
+        literal=ties_at_zero, witness={"n": 10**6, "M": 10.0},
     ),
     Claim(
         "S001-b.ii.1", "90", CONDITIONAL,
         says="α_a = α_b = ½, and α_i = 0 for all others",
         truth="for n = 2 only; else a limit, ½ - α_a = (n - 2)/(2(n - 2 + 2e^M)) > 0",
         under_test=(ops.softmax, averaging_error),
-        corrected=never_exactly, domain={"n": Whole(2, 9), "size": Real(0, 60)},
-        literal=lambda lab, n, size: equal("α_a", weights_of(lab, two_ahead(n, size))[0], 0.5),
-        witness={"n": 4, "size": 5.0},
+        corrected=never_exactly, domain={"n": Whole(2, 9), "M": Real(0, 60)},
+        literal=lambda lab, n, M: equal("α_a", softmax_of(lab, two_ahead(n, M))[0], 0.5),
+        witness={"n": 4, "M": 5.0},
     ),
     Claim(
         "S001-b.ii.2", "94, 96", TYPO,
@@ -227,7 +242,7 @@ CLAIMS = [
         truth="exponentials belong there: Σ e^s_j + e^s_a + e^s_b",
         under_test=(ops.softmax,),
         corrected=exponentials_below, domain={"scores": Reals(-50, 50, 2, 12)},
-        literal=weights_below, witness={"n": 4, "size": 0.0},
+        literal=weights_below, witness={"n": 4, "M": 0.0},
     ),
     Claim(
         "S001-b.ii.3", "98-100", CONDITIONAL,
@@ -236,8 +251,8 @@ CLAIMS = [
         "M(k_a/|k_a|² + k_b/|k_b|²)",
         under_test=(averaging_query, averaging_weight, lengthened),
         corrected=any_length,
-        domain={"n": Whole(2, 9), "size": Real(-10, 60), "length": Real(0.1, 10)},
-        literal=keys_of_lengths, witness={"lengths": (2.0, 1.0, 1.0), "size": 10.0},
+        domain={"n": Whole(2, 9), "M": Real(-10, 60), "length": Real(0.1, 10)},
+        literal=keys_of_lengths, witness={"lengths": (2.0, 1.0, 1.0), "M": 10.0},
     ),
     Claim(
         "S002-b.1", "8", TYPO,
@@ -245,7 +260,7 @@ CLAIMS = [
         truth="k_i·q: 10 exceeds all numbers of a unit vector, yet a third score may be 20; with a "
         "lead of Δ, 1/(2 + (n - 2)e^-Δ) ≤ α_a ≤ 1/(2 + e^-Δ)",
         under_test=(ops.softmax, averaging_weight),
-        corrected=pair_between_bounds, domain={"n": Whole(3, 40), "gap": Real(0, 40)},
+        corrected=pair_between_bounds, domain={"n": Whole(3, 40), "lead": Real(0, 40)},
         literal=half_each, witness={"scores": (10.0, 10.0, 20.0)},
     ),
     Claim(
@@ -253,18 +268,19 @@ CLAIMS = [
         says="exp(0) does not count beside exp(β)",
         truth="there are n - 2 of them: their share is η if β = ln((n - 2)(1 - η)/(2η))",
         under_test=(ops.softmax, lead_needed),
-        corrected=lead_for_two, domain={"n": Whole(3, 200), "error": Real(1e-6, 0.9)},
-        literal=lambda lab, n, size: at_most(
-            "share of the others", weights_of(lab, two_ahead(n, size))[2:].sum(), NEARLY
+        corrected=lead_for_two, domain={"n": Whole(3, 200), "eta": Real(1e-6, 0.9)},
+        literal=lambda lab, n, beta: at_most(
+            "share of the others", softmax_of(lab, two_ahead(n, beta))[2:].sum(), NEARLY
         ),
-        witness={"n": 10**6, "size": 10.0},
+        witness={"n": 10**6, "beta": 10.0},
     ),
     Claim(
         "S004-b.ii.4", "111", TRUE,
         says="α_a = e^β/(n - 2 + 2e^β), about ½",
         truth="the equality is exact, for any real β",
         under_test=(averaging_query, averaging_weight, averaging_error, attend),
-        corrected=exact_mean, domain={"n": Whole(2, 9), "size": Real(-10, 100)},
+        corrected=lambda lab, n, beta: exact_mean(lab, n, beta),
+        domain={"n": Whole(2, 9), "beta": Real(-10, 100)},
     ),
     Claim(
         "S004-b.ii.5", "99", CONDITIONAL,
@@ -272,10 +288,10 @@ CLAIMS = [
         truth="for n = 2 it does; for n ≥ 3 it does not, except that float64 rounds to ½ from "
         "M = 52 ln 2 = 36.04 on (n = 3)",
         under_test=(ops.softmax, averaging_error),
-        corrected=never_exactly, domain={"n": Whole(2, 9), "size": Real(0, 60)},
-        literal=lambda lab, n, size: fact(
-            weights_of(lab, two_ahead(n, size))[0] != 0.5, "α_a is not ½", "α_a is ½ exactly"
+        corrected=never_exactly, domain={"n": Whole(2, 9), "M": Real(0, 60)},
+        literal=lambda lab, n, M: fact(
+            softmax_of(lab, two_ahead(n, M))[0] != 0.5, "α_a is not ½", "α_a is ½ exactly"
         ),
-        witness={"n": 2, "size": 3.0},
+        witness={"n": 2, "M": 3.0},
     ),
 ]

@@ -3,6 +3,8 @@
 Next: merging whole blocks.
 """
 
+# ruff: noqa: E741  (I, the width of a head, is a letter of the sheet)
+
 from __future__ import annotations
 
 import math
@@ -12,6 +14,7 @@ import numpy as np
 from tinyattn import ops
 from tinyattn.theory.bilinear import head_weights, merged_matrix, merged_weights
 from tinyattn.theory.claim import TRUE, TYPO, Claim
+from tinyattn.theory.claims.distribution import by_hand
 from tinyattn.theory.finding import Finding, at_least, at_most, equal, every
 from tinyattn.theory.lab import Domain, Lab, Whole
 
@@ -24,62 +27,60 @@ POSITIONS = 5
 # What is true --------------------------------------------------------------------------------
 
 
-def absorbed(lab: Lab, width: int, labels: int) -> Finding:
+def absorbed(lab: Lab, J: int, labels: int) -> Finding:
     """h and W e(y), or Wᵀh and e(y): whoever learns h can learn Wᵀh."""
-    h, w, e = lab.normal(1, width), lab.normal(width, width), lab.normal(labels, width)
-    between = ops.softmax(ops.einsum("tj,jm,ym -> ty", h, w, e))
+    h, w, e = lab.normal(1, J), lab.normal(J, J), lab.normal(labels, J)
+    wanted = by_hand(h.numpy() @ w.numpy() @ e.numpy().T)
     return every(
-        equal("P(y|h)", ops.softmax(ops.matmul(ops.matmul(h, w), e.T)), between),
-        equal("P(y|h)", ops.softmax(ops.matmul(h, ops.matmul(e, w.T).T)), between),
+        equal("P(y|h)", ops.softmax(ops.einsum("tj,jm,ym -> ty", h, w, e)), wanted),
+        equal("from Wᵀh", ops.softmax(ops.matmul(ops.matmul(h, w), e.T)), wanted),
+        equal("from W e(y)", ops.softmax(ops.matmul(h, ops.matmul(e, w.T).T)), wanted),
     )
 
 
-def same_attention(lab: Lab, heads: int, width: int, inner: int) -> Finding:
+def same_attention(lab: Lab, K: int, J: int, I: int) -> Finding:
     """One matrix gives the weights that queries and keys give; it is summed here index by index."""
-    w_q, w_k = lab.normal(heads, inner, width), lab.normal(heads, inner, width)
-    x, merged = lab.normal(POSITIONS, width), merged_matrix(w_q, w_k)
+    w_q, w_k = lab.normal(K, I, J), lab.normal(K, I, J)
+    x, merged = lab.normal(POSITIONS, J), merged_matrix(w_q, w_k)
     q, k = w_q.numpy(), w_k.numpy()
-    by_hand = sum(q[:, i, :, None] * k[:, i, None, :] for i in range(inner)) / math.sqrt(inner)
-    scores = np.array([x.numpy() @ w @ x.numpy().T for w in by_hand])
-    e = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    wanted = sum(q[:, i, :, None] * k[:, i, None, :] for i in range(I)) / math.sqrt(I)
+    weights = by_hand([x.numpy() @ w @ x.numpy().T for w in wanted])
     return every(
-        equal("W̃", merged, by_hand),
-        equal("weights from W̃", merged_weights(x, merged), head_weights(x, w_q, w_k)),
-        equal("weights from W̃", merged_weights(x, merged), e / e.sum(axis=-1, keepdims=True)),
+        equal("W̃", merged, wanted),
+        equal("weights from W^Q and W^K", head_weights(x, w_q, w_k), weights),
+        equal("weights from W̃", merged_weights(x, merged), weights),
     )
 
 
-def low_rank_and_free(lab: Lab, heads: int, width: int, inner: int) -> Finding:
+def low_rank_and_free(lab: Lab, K: int, J: int, I: int) -> Finding:
     """W̃ has rank I at most, any matrix of that rank is one, and G W^Q, G⁻ᵀ W^K give the same."""
-    w_q, w_k = lab.normal(heads, inner, width), lab.normal(heads, inner, width)
-    merged, rank = merged_matrix(w_q, w_k), min(inner, width)
-    left, right = (lab.orthonormal(inner, 0).numpy() for _ in range(2))
-    stretch = lab.rng.uniform(0.5, 2, inner)
+    w_q, w_k = lab.normal(K, I, J), lab.normal(K, I, J)
+    merged, rank = merged_matrix(w_q, w_k), min(I, J)
+    left, right = (lab.orthonormal(I, 0).numpy() for _ in range(2))
+    stretch = lab.rng.uniform(0.5, 2, I)
     g, inverse = left * stretch @ right, left / stretch @ right  # the second is G⁻ᵀ
     turned = (ops.matmul(lab.tensor(a), w) for a, w in ((g, w_q), (inverse, w_k)))
-    any_one = lab.rng.standard_normal((width, rank)) @ lab.rng.standard_normal((rank, width))
+    any_one = lab.rng.standard_normal((J, rank)) @ lab.rng.standard_normal((rank, J))
     u, size, v = np.linalg.svd(any_one)
     root = np.sqrt(size[:rank] * math.sqrt(rank))
     made = (lab.tensor((a * root).T[None]) for a in (u[:, :rank], v[:rank].T))
     return every(
-        equal("rank", np.linalg.matrix_rank(merged.numpy()), np.full(heads, rank)),
+        equal("rank", np.linalg.matrix_rank(merged.numpy()), np.full(K, rank)),
         equal("W̃ from G W^Q and G⁻ᵀ W^K", merged_matrix(*turned), merged),
         equal("a given matrix", merged_matrix(*made)[0], any_one),
-        same_attention(lab, heads, width, inner),
+        same_attention(lab, K, J, I),
     )
 
 
-def prefers_itself(lab: Lab, heads: int, tokens: int) -> Finding:
+def prefers_itself(lab: Lab, K: int, T: int) -> Finding:
     """Plain products: no head differs, and of two tokens one at least prefers itself."""
-    x, same = lab.normal(tokens, 3), lab.tensor(np.tile(np.eye(3), (heads, 1, 1)))
+    x, same = lab.normal(T, 3), lab.tensor(np.tile(np.eye(3), (K, 1, 1)))
     scores = ops.matmul(x, x.T).numpy()
     own = np.diag(scores)
     both = np.minimum(scores - own[:, None], scores - own)  # above 0 if each prefers the other
-    weights = ops.softmax(ops.matmul(x, x.T) * (1 / math.sqrt(3))).numpy()
+    weights = np.tile(by_hand(scores / math.sqrt(3)), (K, 1, 1))
     return every(
-        equal(
-            "weights of every head", head_weights(x, same, same), np.tile(weights, (heads, 1, 1))
-        ),
+        equal("weights of every head", head_weights(x, same, same), weights),
         equal("scores", scores, scores.T),
         at_least("least eigenvalue", np.linalg.eigvalsh(scores).min(), 0),
         at_most("mutual preference", both.max(), 0),
@@ -96,12 +97,12 @@ def is_equation_2(lab: Lab, tokens: Rows, query: Rows, key: Rows) -> Finding:
     return equal("weights of token 1", weights, ops.softmax(ops.matmul(x, x.T))[0])
 
 
-def first_token_twice(lab: Lab, tokens: Rows, size: float) -> Finding:
+def first_token_twice(lab: Lab, tokens: Rows, query: Rows, key: Rows) -> Finding:
     """L(t_1) on both sides of W̃, as printed."""
-    x, w = lab.tensor(tokens), lab.tensor(size * np.eye(len(tokens[0])))[None]
-    scores = ops.einsum("tj,kjm,tm -> kt", x, merged_matrix(w, w), x)[0, 0]
+    x, w_q, w_k = lab.tensor(tokens), lab.tensor(query)[None], lab.tensor(key)[None]
+    scores = ops.einsum("tj,kjm,tm -> kt", x, merged_matrix(w_q, w_k), x)[0, 0]
     printed = ops.softmax(scores.broadcast_to((len(tokens),)))
-    return equal("weights of token 1", printed, head_weights(x, w, w)[0, 0])
+    return equal("weights of token 1", printed, head_weights(x, w_q, w_k)[0, 0])
 
 
 def sum_ends_early(lab: Lab, query: tuple[float, ...], key: tuple[float, ...]) -> Finding:
@@ -113,8 +114,9 @@ def sum_ends_early(lab: Lab, query: tuple[float, ...], key: tuple[float, ...]) -
 
 
 # fmt: off
-SHEET: Domain = {"heads": Whole(1, 3), "width": Whole(1, 6), "inner": Whole(1, 6)}
+SHEET: Domain = {"K": Whole(1, 3), "J": Whole(1, 6), "I": Whole(1, 6)}
 UNITS = ((1.0, 0.0), (0.0, 1.0))
+TWICE = ((2.0, 0.0), (0.0, 2.0))
 
 CLAIMS = [
     Claim(
@@ -122,7 +124,7 @@ CLAIMS = [
         says="a matrix between h and e(y) adds nothing when these are learned",
         truth="h·W e = (Wᵀh)·e; that it does not help in practice is no theorem",
         under_test=(ops.einsum, ops.softmax),
-        corrected=absorbed, domain={"width": Whole(1, 6), "labels": Whole(1, 8)},
+        corrected=absorbed, domain={"J": Whole(1, 6), "labels": Whole(1, 8)},
     ),
     Claim(
         "S003-3.2", "69-75", TYPO,
@@ -140,7 +142,7 @@ CLAIMS = [
         truth="all heads agree, scores are symmetric, and as 2 x·z ≤ x·x + z·z no two tokens can "
         "both prefer each other to themselves",
         under_test=(head_weights, ops.matmul),
-        corrected=prefers_itself, domain={"heads": Whole(1, 3), "tokens": Whole(1, 6)},
+        corrected=prefers_itself, domain={"K": Whole(1, 3), "T": Whole(1, 6)},
     ),
     Claim(
         "S003-3.4", "79-80", TRUE,
@@ -163,7 +165,7 @@ CLAIMS = [
         truth="it is L(t_2, J_2)",
         under_test=(merged_weights, head_weights, merged_matrix),
         corrected=same_attention, domain=SHEET,
-        literal=first_token_twice, witness={"tokens": UNITS, "size": 2.0},
+        literal=first_token_twice, witness={"tokens": UNITS, "query": TWICE, "key": TWICE},
     ),
     Claim(
         "S003-5.4", "104", TYPO,

@@ -13,16 +13,17 @@ import numpy as np
 from tinyattn import ops
 from tinyattn.attention.core import attend
 from tinyattn.theory.claim import CONDITIONAL, FALSE, TYPO, Claim
+from tinyattn.theory.claims.distribution import by_hand
 from tinyattn.theory.finding import NEARLY, Finding, at_least, at_most, equal, every, fact
-from tinyattn.theory.lab import Lab, Real, Reals, Whole
+from tinyattn.theory.lab import Lab, Real, Whole
 from tinyattn.theory.queries import averaging_weight, copying_query, query_of
 from tinyattn.theory.weights import lead_needed, weight_bounds
 
 
-def leading(lab: Lab, n: int, gap: float) -> list[float]:
-    """Random scores of which the first leads the second by `gap`."""
+def leading(lab: Lab, n: int, lead: float) -> list[float]:
+    """Random scores of which the first leads the second by so much."""
     rivals = sorted(lab.rng.uniform(-20, 0, n - 1).tolist(), reverse=True)
-    return [rivals[0] + gap, *rivals]
+    return [rivals[0] + lead, *rivals]
 
 
 def top_weight(lab: Lab, scores: Sequence[float]) -> float:
@@ -33,66 +34,98 @@ def top_weight(lab: Lab, scores: Sequence[float]) -> float:
 # What is true --------------------------------------------------------------------------------
 
 
-def error_is_the_weight_missing(lab: Lab, n: int, gap: float) -> Finding:
-    """c - v_j is the missing weight times (mean of the others, by their weights - v_j)."""
-    scores, values = leading(lab, n, gap), lab.normal(n, 3)
-    keys = lab.orthonormal(n)
+def error_is_the_weight_missing(lab: Lab, n: int, lead: float) -> Finding:
+    """c - v_j is the missing weight times (mean of the others, by their weights - v_j).
+
+    With v_j outside the hull of the others it bounds the weight missing, too: by the least stretch
+    of a change of weights, or by the distance of the hull: √(1 + 1/(n - 1)) for orthonormal values.
+    """
+    scores, values = leading(lab, n, lead), lab.normal(n, n + 2)
+    keys, corners = lab.orthonormal(n), lab.orthonormal(n)
     c, weights = (t.numpy() for t in attend(query_of(keys, scores), keys, values))
     v, missing = values.numpy(), 1 - weights[0]
-    others = weights[1:] @ v[1:] / missing
-    distances = np.linalg.norm(v[1:] - v[0], axis=1)
+    error = np.linalg.norm(c - v[0])
+    others = weights[1:] @ v[1:] / weights[1:].sum()
+    stretch = np.linalg.svd(v[1:] - v[0], compute_uv=False)[-1]
+    off = attend(query_of(keys, scores), keys, corners)[0] - corners[0]
     return every(
+        equal("weights", weights, by_hand(scores)),
         equal("c - v_j", c - v[0], missing * (others - v[0])),
-        at_most("|c - v_j|", np.linalg.norm(c - v[0]), missing * distances.max()),
+        at_most("|c - v_j|", error, missing * np.linalg.norm(v[1:] - v[0], axis=1).max()),
+        at_least("|c - v_j|", error, stretch * np.linalg.norm(weights[1:])),
+        at_most("1 - α_j", missing, np.linalg.norm(off.numpy()) / math.sqrt(1 + 1 / (n - 1))),
     )
 
 
-def gap_decides(lab: Lab, n: int, gap: float) -> Finding:
+def lead_decides(lab: Lab, n: int, lead: float) -> Finding:
     """The top weight lies between the bounds, and both can be reached."""
-    low, high = weight_bounds(gap, n)
-    top = top_weight(lab, leading(lab, n, gap))
+    low, high = weight_bounds(lead, n)
+    top = top_weight(lab, leading(lab, n, lead))
     return every(
         at_least("top weight", top, low),
         at_most("top weight", top, high),
-        equal("all rivals tied", top_weight(lab, [gap, *[0.0] * (n - 1)]), low),
-        equal("rivals far behind", top_weight(lab, [gap, 0.0, *[-800.0] * (n - 2)]), high),
+        equal("all rivals tied", top_weight(lab, [lead, *[0.0] * (n - 1)]), low),
+        equal("rivals far behind", top_weight(lab, [lead, 0.0, *[-800.0] * (n - 2)]), high),
     )
 
 
-def lead_suffices(lab: Lab, n: int, error: float) -> Finding:
+def lead_suffices(lab: Lab, n: int, eta: float) -> Finding:
     """The stated lead leaves exactly that error when all rivals tie, and less otherwise."""
-    gap = lead_needed(n, error)
-    if gap < 0:  # more error is allowed than n equal weights have
-        return fact(1 - 1 / n < error, "no lead needed", "no lead needed, and yet not enough")
+    lead = lead_needed(n, eta)
     return every(
-        equal("all rivals tied", top_weight(lab, [gap, *[0.0] * (n - 1)]), 1 - error),
-        at_least("top weight", top_weight(lab, leading(lab, n, gap)), 1 - error),
+        equal("all rivals tied", top_weight(lab, [lead, *[0.0] * (n - 1)]), 1 - eta),
+        at_least("top weight", top_weight(lab, leading(lab, n, lead)), 1 - eta),
     )
 
 
-def ratio_bounds_weight(lab: Lab, n: int, ratio: float) -> Finding:
+def only_the_lead_counts(lab: Lab, n: int, eta: float, shift: float) -> Finding:
+    """Adding a number to all scores changes nothing, so their sign cannot matter; a lead does."""
+    s = lab.rng.uniform(-50, 50, n)
+    return every(
+        lead_suffices(lab, n, eta),
+        equal("weights", ops.softmax(lab.tensor(s) + shift), by_hand(s)),
+    )
+
+
+def ratio_bounds_weight(lab: Lab, n: int, R: float) -> Finding:
     """α_j ≥ R α_i for all i gives α_j ≥ R/(R + n - 1), reached when the others tie."""
-    bound = ratio / (ratio + n - 1)
+    bound = R / (R + n - 1)
     return every(
-        equal("others tied", top_weight(lab, [math.log(ratio), *[0.0] * (n - 1)]), bound),
-        at_least("α_j", top_weight(lab, leading(lab, n, math.log(ratio))), bound),
+        equal("others tied", top_weight(lab, [math.log(R), *[0.0] * (n - 1)]), bound),
+        at_least("α_j", top_weight(lab, leading(lab, n, math.log(R))), bound),
     )
 
 
-def copying_weight(lab: Lab, n: int, size: float) -> Finding:
+def copying_weight(lab: Lab, n: int, lamda: float) -> Finding:
     """q = λ k_j with orthonormal keys."""
     keys, j = lab.orthonormal(n), int(lab.rng.integers(n))
-    _, weights = attend(copying_query(keys, j, size), keys, lab.normal(n, 2))
-    return equal("α_j", weights.numpy()[j], averaging_weight(n, size, chosen=1))
-
-
-def only_differences_count(lab: Lab, scores: tuple[float, ...], shift: float) -> Finding:
-    """Adding a number to all scores changes nothing, so their sign cannot matter."""
-    s = lab.tensor(scores)
-    return equal("weights", ops.softmax(s + shift), ops.softmax(s))
+    _, weights = attend(copying_query(keys, j, lamda), keys, lab.normal(n, 2))
+    exact = 1 / (1 + (n - 1) * math.exp(-lamda))
+    return every(
+        equal("α_j", weights.numpy()[j], exact),
+        equal("the formula", averaging_weight(n, lamda, 1), exact),
+    )
 
 
 # What the sheets say -------------------------------------------------------------------------
+
+
+def close_only_if_near_one(
+    lab: Lab, values: tuple[float, ...], weights: tuple[float, ...]
+) -> Finding:
+    """If c is close to v_j, the first value, then α_j is near 1."""
+    c = ops.matmul(lab.tensor(weights), lab.tensor(values)).item()
+    return fact(
+        abs(c - values[0]) > NEARLY or weights[0] > 1 - NEARLY,
+        "c is away from v_j, or α_j near 1",
+        f"c - v_j is {c - values[0]:.1g}, while α_j is {weights[0]:.0e}",
+    )
+
+
+def leads(lab: Lab, scores: tuple[float, ...], left: int, right: int) -> Finding:
+    """One score exceeds another by enough for a weight of 0.99."""
+    ahead, needed = scores[left - 1] - scores[right - 1], lead_needed(len(scores), NEARLY)
+    return at_least(f"k_{left}·q exceeds k_{right}·q by", ahead, needed)
 
 
 def almost_one(lab: Lab, scores: tuple[float, ...]) -> Finding:
@@ -100,9 +133,9 @@ def almost_one(lab: Lab, scores: tuple[float, ...]) -> Finding:
     return equal("α_j", top_weight(lab, scores), 1.0, NEARLY)
 
 
-def rivals_at(lab: Lab, n: int, gap: float) -> Finding:
+def rivals_tie(lab: Lab, n: int, lead: float) -> Finding:
     """The same, with n - 1 rivals that tie."""
-    return almost_one(lab, (gap, *[0.0] * (n - 1)))
+    return almost_one(lab, (lead, *[0.0] * (n - 1)))
 
 
 # fmt: off
@@ -113,12 +146,8 @@ CLAIMS = [
         truth="sufficient always: |c - v_j| ≤ (1 - α_j) max |v_i - v_j|; necessary only if v_j is "
         "outside the hull of the other values",
         under_test=(attend, query_of),
-        corrected=error_is_the_weight_missing, domain={"n": Whole(2, 8), "gap": Real(0, 20)},
-        literal=lambda lab, values, weights: fact(
-            abs(ops.matmul(lab.tensor(weights), lab.tensor(values)).item() - values[0]) > NEARLY,
-            "c is away from v_j",
-            f"c = v_j, while α_j is {weights[0]:.0e}",
-        ),
+        corrected=error_is_the_weight_missing, domain={"n": Whole(2, 8), "lead": Real(0, 20)},
+        literal=close_only_if_near_one,
         witness={"values": (0.0, 1.0, -1.0), "weights": (1e-9, 0.5 - 5e-10, 0.5 - 5e-10)},
     ),
     Claim(
@@ -126,7 +155,7 @@ CLAIMS = [
         says="if k_j·q exceeds every other score, α_j is almost 1",
         truth="the lead must be at least ln((n - 1)(1 - η)/η) for a weight of 1 - η",
         under_test=(ops.softmax, lead_needed),
-        corrected=lead_suffices, domain={"n": Whole(2, 200), "error": Real(1e-6, 0.49)},
+        corrected=lead_suffices, domain={"n": Whole(2, 200), "eta": Real(1e-6, 0.49)},
         literal=almost_one, witness={"scores": (0.1, 0.0)},
     ),
     Claim(
@@ -135,7 +164,7 @@ CLAIMS = [
         truth="≫ is a difference, not a ratio: with a lead of Δ, "
         "1/(1 + (n - 1)e^-Δ) ≤ α_j ≤ 1/(1 + e^-Δ)",
         under_test=(ops.softmax, weight_bounds),
-        corrected=gap_decides, domain={"n": Whole(2, 40), "gap": Real(0, 40)},
+        corrected=lead_decides, domain={"n": Whole(2, 40), "lead": Real(0, 40)},
         literal=almost_one, witness={"scores": (0.02, 0.00002)},
     ),
     Claim(
@@ -143,24 +172,24 @@ CLAIMS = [
         says="weight gathers on j when k_j·q ≫ k_i·q for all others",
         truth="as S000-a.3: a matter of differences",
         under_test=(ops.softmax, weight_bounds),
-        corrected=gap_decides, domain={"n": Whole(2, 40), "gap": Real(0, 40)},
-        literal=rivals_at, witness={"n": 10**6, "gap": 10.0},
+        corrected=lead_decides, domain={"n": Whole(2, 40), "lead": Real(0, 40)},
+        literal=rivals_tie, witness={"n": 10**6, "lead": 10.0},
     ),
     Claim(
         "S001-a.iii.1", "21", FALSE,
         says="if α_j ≫ α_i for each i, then α_j ≈ 1",
         truth="α_j ≥ R α_i for each i gives α_j ≥ R/(R + n - 1) and no more; it takes α_j ≫ Σ α_i",
         under_test=(ops.softmax,),
-        corrected=ratio_bounds_weight, domain={"n": Whole(2, 60), "ratio": Real(1, 1e6)},
-        literal=lambda lab, n, ratio: rivals_at(lab, n, math.log(ratio)),
-        witness={"n": 10**6 + 1, "ratio": 1000.0},
+        corrected=ratio_bounds_weight, domain={"n": Whole(2, 60), "R": Real(1, 1e6)},
+        literal=lambda lab, n, R: rivals_tie(lab, n, math.log(R)),
+        witness={"n": 10**6 + 1, "R": 1000.0},
     ),
     Claim(
         "S001-a.iii.2", "21", CONDITIONAL,
         says="α_j ≈ 1 makes c ≈ v_j",
         truth="|c - v_j| ≤ (1 - α_j) max |v_i - v_j|: the values must be bounded",
         under_test=(attend, query_of),
-        corrected=error_is_the_weight_missing, domain={"n": Whole(2, 8), "gap": Real(0, 20)},
+        corrected=error_is_the_weight_missing, domain={"n": Whole(2, 8), "lead": Real(0, 20)},
         literal=lambda lab, weights, values: equal(
             "c", ops.matmul(lab.tensor(weights), lab.tensor(values)), values[0], 0.1
         ),
@@ -171,59 +200,59 @@ CLAIMS = [
         says="a key similar to q, with the others uncorrelated, has its value copied",
         truth="orthonormal keys, q = λ k_j: α_j = 1/(1 + (n - 1)e^-λ), so λ must be large",
         under_test=(copying_query, averaging_weight),
-        corrected=copying_weight, domain={"n": Whole(1, 12), "size": Real(0, 30)},
-        literal=rivals_at, witness={"n": 10, "gap": 1.0},
+        corrected=copying_weight, domain={"n": Whole(1, 12), "lamda": Real(0, 30)},
+        literal=lambda lab, n, lamda: rivals_tie(lab, n, lamda), witness={"n": 10, "lamda": 1.0},
     ),
     Claim(
         "S002-a.1", "7", TYPO,
         says="there is an i with k_i·q ≫ k_i·q for all j",
-        truth="k_j·q stands on the right: the largest score leads, by the gap of S000-a.3",
+        truth="k_j·q stands on the right: the largest score leads, by the Δ of S000-a.3",
         under_test=(ops.softmax, weight_bounds),
-        corrected=gap_decides, domain={"n": Whole(2, 40), "gap": Real(0, 40)},
-        literal=lambda lab, scores: fact(
-            any(s > s for s in scores), "a score exceeds itself", "no score exceeds itself"
-        ),
-        witness={"scores": (9.0, 0.0, -3.0)},
+        corrected=lead_decides, domain={"n": Whole(2, 40), "lead": Real(0, 40)},
+        literal=leads, witness={"scores": (9.0, 0.0, -3.0), "left": 1, "right": 1},
     ),
     Claim(
         "S002-a.2", "7", FALSE,
         says="if scores are not negative, rivals that are just a little smaller will do",
         truth="the sign of scores cannot matter: softmax(s + c) = softmax(s); the lead must be "
         "ln((n - 1)(1 - η)/η)",
-        under_test=(ops.softmax,),
-        corrected=only_differences_count,
-        domain={"scores": Reals(-50, 50, 1, 20), "shift": Real(-100, 100)},
+        under_test=(ops.softmax, lead_needed),
+        corrected=only_the_lead_counts,
+        domain={"n": Whole(2, 200), "eta": Real(1e-6, 0.49), "shift": Real(-100, 100)},
         literal=almost_one, witness={"scores": (10.0, 9.9)},
     ),
     Claim(
         "S004-a.ii.2", "36", CONDITIONAL,
         says="a large product with one key and zero with the rest makes its weight the largest by "
         "far",
-        truth="α_j = 1/(1 + (n - 1)e^-λ); what counts is the gap, not that the others are zero",
-        under_test=(copying_query, averaging_weight),
-        corrected=copying_weight, domain={"n": Whole(1, 12), "size": Real(0, 30)},
-        literal=rivals_at, witness={"n": 100, "gap": 1.0},
+        truth="α_j = 1/(1 + (n - 1)e^-λ); what counts is the lead, not that the others are zero",
+        under_test=(copying_query, averaging_weight, weight_bounds),
+        corrected=lambda lab, n, lamda: every(
+            copying_weight(lab, n, lamda), lead_decides(lab, n, lamda)
+        ),
+        domain={"n": Whole(2, 12), "lamda": Real(0, 30)},
+        literal=lambda lab, n, lamda: rivals_tie(lab, n, lamda), witness={"n": 100, "lamda": 1.0},
     ),
     Claim(
         "S004-a.iii", "40", TYPO,
         says="the weight is on key j, so c ≈ v_i",
         truth="c ≈ v_j, up to (1 - α_j) max |v_i - v_j|",
         under_test=(attend, query_of),
-        corrected=error_is_the_weight_missing, domain={"n": Whole(2, 8), "gap": Real(0, 20)},
-        literal=lambda lab, values, gap: equal(
+        corrected=error_is_the_weight_missing, domain={"n": Whole(2, 8), "lead": Real(0, 20)},
+        literal=lambda lab, values, lead: equal(
             "c",
-            attend(lab.tensor([gap]), lab.tensor([[1.0], [0.0]]), lab.tensor(values))[0],
+            attend(lab.tensor([lead]), lab.tensor([[1.0], [0.0]]), lab.tensor(values))[0],
             values[1],
             NEARLY,
         ),
-        witness={"values": ((1.0,), (0.0,)), "gap": 10.0},
+        witness={"values": ((1.0,), (0.0,)), "lead": 10.0},
     ),
     Claim(
         "S004-a.iv", "44", CONDITIONAL,
         says="a score clearly above the others copies the value",
         truth="with a lead of ln((n - 1)(1 - η)/η) the weight missing is η at most",
         under_test=(ops.softmax, lead_needed),
-        corrected=lead_suffices, domain={"n": Whole(2, 200), "error": Real(1e-6, 0.49)},
-        literal=rivals_at, witness={"n": 50_257, "gap": 10.0},
+        corrected=lead_suffices, domain={"n": Whole(2, 200), "eta": Real(1e-6, 0.49)},
+        literal=rivals_tie, witness={"n": 50_257, "lead": 10.0},
     ),
 ]

@@ -133,9 +133,10 @@ CLAIMS = [
     ),
     Claim(
         "S000-2.g.3", "272", OPEN,
-        says="a synthesizer therefore answers worse than attention with queries and keys",
-        truth="the sheet's own counts say nothing of it: 119 of 500 with the synthesizer, 111 "
-        "without, and luck alone sets two such counts apart as far in 60 % of cases",
+        says="a synthesizer therefore performs poorly on long-distance relations between words",
+        truth="nothing in the sheet measures such relations; of all 500 answers 119 are right with "
+        "the synthesizer, 111 without, and luck alone sets two such counts as far apart in 60 % of "
+        "cases",
         under_test=(fisher_exact,),
         corrected=lambda lab: difference(119, 111, 0.60),
     ),

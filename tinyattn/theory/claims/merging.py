@@ -3,10 +3,11 @@
 Next: repetition.
 """
 
+# ruff: noqa: E741  (I, the width of a head, is a letter of the sheet)
+
 from __future__ import annotations
 
 import math
-from typing import TypeVar
 
 import numpy as np
 
@@ -16,23 +17,15 @@ from tinyattn.backend import asnumpy
 from tinyattn.tensor import Tensor
 from tinyattn.theory.bilinear import effective_parameters, head_weights, merged_matrix
 from tinyattn.theory.claim import CONDITIONAL, TRUE, TYPO, Claim
+from tinyattn.theory.claims.bilinear import POSITIONS
 from tinyattn.theory.finding import Finding, equal, every, fact
 from tinyattn.theory.lab import Domain, Lab, Whole
 
-POSITIONS = 5
 
-Block = TypeVar("Block", bound=MultiHead)
-
-
-def drawn(lab: Lab, kind: type[Block], heads: int, width: int, bias: float = 1.0) -> Block:
-    """A block whose numbers are all random; `width` is a head's, `bias` how large biases are."""
-    block = kind(heads * width, heads, longest=POSITIONS, rng=lab.rng)
-    block.astype("float64")
-    for name, parameter in block.named_parameters():
-        size = bias if name.endswith("bias") else 1 / math.sqrt(width)
-        parameter.data = lab.rng.standard_normal(parameter.shape) * size
-    block.to(lab.device)
-    return block
+def multi_head(lab: Lab, K: int, I: int, bias: float = 1.0) -> tuple[MultiHead, Tensor]:
+    """A block of K heads of width I, so that J = KI, and something to read."""
+    block = lab.block(MultiHead, K * I, K, longest=POSITIONS, bias=bias)
+    return block, lab.normal(1, POSITIONS, K * I)
 
 
 def in_letters(lab: Lab, block: MultiHead) -> tuple[Tensor, Tensor]:
@@ -46,91 +39,90 @@ def in_letters(lab: Lab, block: MultiHead) -> tuple[Tensor, Tensor]:
 # What is true --------------------------------------------------------------------------------
 
 
-def blocks_agree(lab: Lab, heads: int, width: int) -> Finding:
+def blocks_agree(lab: Lab, K: int, I: int) -> Finding:
     """The same with whole blocks: W^Q and W^K are [K, I, J], I = J/K; no biases here."""
-    block, x = (
-        drawn(lab, MultiHead, heads, width, bias=0.0),
-        lab.normal(1, POSITIONS, heads * width),
-    )
+    block, x = multi_head(lab, K, I, bias=0.0)
     w_q, w_k = in_letters(lab, block)
-    J, merged, weights = heads * width, merge(block), block.weights(x)[0]
+    J, merged, weights = block.width, merge(block), block.weights(x)[0]
     return every(
-        equal("shape", w_q.shape, (heads, width, J)),
-        fact((width < J) == (heads > 1), f"I = {width}, J = {J}", f"I = {width} for J = {J}"),
+        equal("shape", w_q.shape, (K, I, J)),
+        fact((I < J) == (K > 1), f"I = {I}, J = {J}", f"I = {I} for J = {J}"),
         equal("W_h/√J", merged.matrices() / math.sqrt(J), merged_matrix(w_q, w_k)),
         equal("weights", head_weights(x[0], w_q, w_k), weights),
         equal("weights, merged,", merged.weights(x)[0], weights),
         equal("weights, split again,", factor(merged).weights(x)[0], weights),
-        equal("GPT-3: I = 12288/96", 12288 // 96, 128),
     )
 
 
-def what_biases_do(lab: Lab, heads: int, width: int) -> Finding:
+def what_biases_do(lab: Lab, K: int, I: int) -> Finding:
     """A bias of queries lives on as u; one of keys is not felt, and its gradient is 0."""
-    block, x = drawn(lab, MultiHead, heads, width), lab.normal(1, POSITIONS, heads * width)
+    block, x = multi_head(lab, K, I)
     assert block.key.bias is not None
     weights = block.weights(x)
     merged = merge(block).weights(x)
-    block(x).backward(lab.normal(1, POSITIONS, heads * width).data)
+    block(x).backward(lab.normal(*x.shape).data)
     gradient = asnumpy(block.key.bias.grad)
     block.key.bias.data = 0 * gradient
     return every(
         equal("weights, merged with u,", merged, weights),
         equal("weights without the keys' bias", block.weights(x), weights),
         equal("gradient of the keys' bias", gradient, 0 * gradient),
-        says_more(lab, heads, width),
+        says_more(lab, K, I),
     )
 
 
-def says_more(lab: Lab, heads: int, width: int) -> Finding:
+def says_more(lab: Lab, K: int, I: int) -> Finding:
     """A free matrix has rank J; two maps miss it by the singular values after the first I."""
-    full = drawn(lab, Bilinear, heads, width, bias=0.0)
+    full = lab.block(Bilinear, K * I, K, longest=POSITIONS, bias=0.0)
     w = full.matrices()
     missed = np.square(w - merge(factor(full)).matrices()).sum(axis=(1, 2))
-    left_out = np.square(np.linalg.svd(w, compute_uv=False)[:, width:]).sum(axis=1)
+    left_out = np.square(np.linalg.svd(w, compute_uv=False)[:, I:]).sum(axis=1)
     return every(
         equal("what two maps miss", missed, left_out),
-        fact((missed > 1e-20).all() == (heads > 1), "more if I < J", "I < J, and yet no more"),
+        fact((missed > 1e-20).all() == (K > 1), "more if I < J", "I < J, and yet no more"),
     )
 
 
-def counted(lab: Lab, width: int, inner: int) -> Finding:
+def numbers_of_a_head(lab: Lab, J: int, I: int) -> Finding:
     """2IJ and J² numbers for a head; of the first, I(2J - I) count, for I up to J."""
-    w_q, w_k = lab.normal(inner, width), lab.normal(inner, width)
-    pair, single = score_parameters(width, inner)
-    units = lab.tensor(np.eye(inner * width).reshape(-1, inner, width))  # move one number each
+    w_q, w_k = lab.normal(I, J), lab.normal(I, J)
+    pair, single = score_parameters(J, I)
+    units = lab.tensor(np.eye(I * J).reshape(-1, I, J))  # move one number each
     moves = [
         merged_matrix(units, w_k.broadcast_to(units.shape)).numpy(),
         merged_matrix(w_q.broadcast_to(units.shape), units).numpy(),
     ]
-    effective = np.linalg.matrix_rank(np.concatenate(moves).reshape(-1, width * width))
+    effective = np.linalg.matrix_rank(np.concatenate(moves).reshape(-1, J * J))
     return every(
         equal("numbers in W^Q and W^K", pair, w_q.size + w_k.size),
         equal("numbers in W̃", single, merged_matrix(w_q[None], w_k[None]).size),
-        fact((single > pair) == (2 * inner < width), "larger if I < J/2", "not larger if I < J/2"),
-        equal("effective", effective_parameters(width, inner), effective),
-        fact((effective < single) == (inner < width), "less than J² if I < J", "not less than J²"),
+        fact((single > pair) == (2 * I < J), "larger if I < J/2", "not larger if I < J/2"),
+        equal("effective", effective_parameters(J, I), effective),
+        equal("by the formula", effective, min(I, J) * (2 * J - min(I, J))),
+        fact((effective < single) == (I < J), "less than J² if I < J", "not less than J²"),
         equal("GPT-3, one for two", np.divide(*score_parameters(12288, 128)[::-1]), 48),
     )
 
 
-def a_layer_has_all_heads(lab: Lab, heads: int, width: int) -> Finding:
+def a_layer_has_all_heads(lab: Lab, K: int, I: int) -> Finding:
     """2KIJ numbers in a layer's two maps, K J² merged; with J = KI equal for two heads only."""
-    block, J = drawn(lab, MultiHead, heads, width), heads * width
+    (block, _), J = multi_head(lab, K, I), K * I
     two, one = block.query.weight.size + block.key.weight.size, merge(block).query.weight.size
     return every(
-        equal("W^Q and W^K", two, 2 * heads * width * J),
-        equal("W̃", one, heads * J * J),
-        fact((one == two) == (heads == 2), "equal for K = 2", f"{two} and {one}, K = {heads}"),
+        blocks_agree(lab, K, I),
+        equal("W^Q and W^K", two, 2 * K * I * J),
+        equal("W̃", one, K * J * J),
+        equal("K times those of a head", [K * size for size in score_parameters(J, I)], [two, one]),
+        fact((one == two) == (K == 2), "equal for K = 2", f"{two} and {one}, K = {K}"),
     )
 
 
 # What the sheets say -------------------------------------------------------------------------
 
 
-def matrix_alone(lab: Lab, heads: int, width: int, bias: float) -> Finding:
+def matrix_alone(lab: Lab, K: int, I: int, bias: float) -> Finding:
     """W̃ alone, without u, in place of a block's maps."""
-    block, x = drawn(lab, MultiHead, heads, width, bias), lab.normal(1, POSITIONS, heads * width)
+    block, x = multi_head(lab, K, I, bias)
     merged = merge(block)
     assert merged.query.bias is not None
     merged.query.bias.data = np.zeros(merged.query.bias.shape)
@@ -138,21 +130,21 @@ def matrix_alone(lab: Lab, heads: int, width: int, bias: float) -> Finding:
     return equal("a weight's change", change, 0.0)
 
 
-def one_head_is_all(lab: Lab, heads: int, width: int) -> Finding:
+def one_head_is_all(lab: Lab, K: int, I: int) -> Finding:
     """A layer's W^Q and W^K have 2IJ numbers."""
-    block = drawn(lab, MultiHead, heads, width)
+    block, _ = multi_head(lab, K, I)
     two = block.query.weight.size + block.key.weight.size
-    return equal("numbers in a layer", two, score_parameters(block.width, width)[0])
+    return equal("numbers in a layer's W^Q and W^K", two, score_parameters(block.width, I)[0])
 
 
 # fmt: off
-BLOCKS: Domain = {"heads": Whole(1, 4), "width": Whole(1, 4)}
+BLOCKS: Domain = {"K": Whole(1, 4), "I": Whole(1, 4)}
 
 CLAIMS = [
     Claim(
         "S003-5.1", "94", TRUE,
         says="W^Q and W^K are [K, I, J], and typically I < J",
-        truth="I = J/K, less than J for more than one head; GPT-3: 128 and 12288",
+        truth="I = J/K, less than J for more than one head",
         under_test=(MultiHead, head_weights, merge, factor),
         corrected=blocks_agree, domain=BLOCKS,
     ),
@@ -163,7 +155,7 @@ CLAIMS = [
         "felt, one of the queries adds u·z, which no matrix has",
         under_test=(merge, factor, MultiHead, Bilinear),
         corrected=what_biases_do, domain=BLOCKS,
-        literal=matrix_alone, witness={"heads": 2, "width": 2, "bias": 1.0},
+        literal=matrix_alone, witness={"K": 2, "I": 2, "bias": 1.0},
     ),
     Claim(
         "S003-5.6", "108", TRUE,
@@ -171,14 +163,14 @@ CLAIMS = [
         truth="so it is, 48 times as many for GPT-3; but of the 2IJ only I(2J - I) count, less "
         "than J² for every I < J",
         under_test=(score_parameters, effective_parameters, merged_matrix),
-        corrected=counted, domain={"width": Whole(1, 7), "inner": Whole(1, 7)},
+        corrected=numbers_of_a_head, domain={"J": Whole(1, 7), "I": Whole(1, 7)},
     ),
     Claim(
         "S003-5.7", "106-108", TYPO,
-        says="a layer's query and key matrices have 2IJ numbers",
+        says="2IJ numbers against J², where those of a layer are asked for",
         truth="2KIJ, and K J² when merged; for KI = J these are equal if K = 2",
         under_test=(MultiHead, merge, score_parameters),
         corrected=a_layer_has_all_heads, domain=BLOCKS,
-        literal=one_head_is_all, witness={"heads": 4, "width": 2},
+        literal=one_head_is_all, witness={"K": 4, "I": 2},
     ),
 ]

@@ -30,8 +30,8 @@ STRATA = 1831
 """How many lengths stand for the law of y: enough for shares with four true digits."""
 ONE_STRATUM = 1.001 / STRATA
 """As far as a share of the lengths may be from its probability, and a rounding error."""
-DRAWS = 20_000
-"""Of keys with noise: a variance found has a standard error of 1 %."""
+KEYS_DRAWN = 20_000
+"""With noise: a variance found has a standard error of 1 %."""
 
 
 def first_lengthened(means: Tensor, lengths: Any) -> Tensor:
@@ -49,14 +49,14 @@ def lengths_seen(lab: Lab, variance: float) -> np.ndarray:
     return ops.matmul(keys, means[0]).numpy()[:, 0]
 
 
-def share_backwards(lab: Lab, variance: float, spread: float) -> float:
+def share_backwards(lab: Lab, variance: float, alpha: float) -> float:
     """Of keys y μ_a + √α g, how many have an angle of more than 90° with μ_a."""
-    along = 1 if spread == 0 else 101
-    noise = math.sqrt(spread) * (stratified_lengths(along, 1.0) - 1)
+    along = 1 if alpha == 0 else 101
+    noise = math.sqrt(alpha) * (stratified_lengths(along, 1.0) - 1)
     lengths = (stratified_lengths(STRATA, variance)[:, None] + noise).ravel()
     mean = lab.orthonormal(1)
     across = lab.normal(len(lengths), 1, mean.shape[1])
-    across = (across - ops.matmul(across, mean[0])[..., None] * mean) * math.sqrt(spread)
+    across = (across - ops.matmul(across, mean[0])[..., None] * mean) * math.sqrt(alpha)
     keys = lengthened(mean, lengths[:, None]) + across
     return float((ops.matmul(keys, mean[0]).numpy() < 0).mean())
 
@@ -64,27 +64,27 @@ def share_backwards(lab: Lab, variance: float, spread: float) -> float:
 # What is true --------------------------------------------------------------------------------
 
 
-def key_is_near_its_mean(lab: Lab, n: int, spread: float) -> Finding:
+def key_is_near_its_mean(lab: Lab, n: int, alpha: float) -> Finding:
     """k_i = μ_i + √α g_i: the same draws with another α are so much closer, and nothing else."""
     means, seed, unmoved = lab.orthonormal(n), int(lab.rng.integers(2**32)), [0.0] * n
     one, other = (
         (noisy_keys(np.random.default_rng(seed), means, a, unmoved, 100) - means).numpy()
-        for a in (1.0, spread)
+        for a in (1.0, alpha)
     )
     error = math.sqrt(2 / one.size)  # of the mean of so many squares of normal numbers
     return every(
-        equal("k_i - μ_i - √α g_i, at most", np.abs(other - math.sqrt(spread) * one).max(), 0.0),
+        equal("k_i - μ_i - √α g_i, at most", np.abs(other - math.sqrt(alpha) * one).max(), 0.0),
         equal("mean of g²", (one**2).mean(), 1.0, 6 * error),
     )
 
 
-def key_has_the_covariance(lab: Lab, spread: float, variance: float) -> Finding:
+def key_has_the_covariance(lab: Lab, alpha: float, variance: float) -> Finding:
     """μ_a·k_a has mean 1 and variance r + α, anything across has mean 0 and variance α."""
     means = lab.orthonormal(2, extra=0)
-    keys = noisy_keys(lab.rng, means, spread, [variance, 0.0], DRAWS)
+    keys = noisy_keys(lab.rng, means, alpha, [variance, 0.0], KEYS_DRAWN)
     along, across = ops.matmul(keys, means.swapaxes(-1, -2)).numpy()[:, 0].T
-    v, w = variance + spread, spread
-    error = 6 / math.sqrt(DRAWS)
+    v, w = variance + alpha, alpha
+    error = 6 / math.sqrt(KEYS_DRAWN)
     return every(
         equal("mean along μ_a", along.mean(), 1.0, error * math.sqrt(v) + EXACT),
         equal("variance along μ_a", along.var(), v, error * v * math.sqrt(2) + EXACT),
@@ -116,29 +116,32 @@ def multiplier_has_the_variance(lab: Lab, variance: float) -> Finding:
     )
 
 
-def share_within(lab: Lab, half: float, variance: float) -> Finding:
+def share_within(lab: Lab, t: float, variance: float) -> Finding:
     """P(|y - 1| ≤ t) = erf(t/√(2r))."""
-    share = (np.abs(lengths_seen(lab, variance) - 1) <= half).mean()
-    return equal(f"share within 1 ± {half:.3g}", share, math.erf(half / math.sqrt(2 * variance)),
+    share = (np.abs(lengths_seen(lab, variance) - 1) <= t).mean()
+    return equal(f"share within 1 ± {t:.3g}", share, math.erf(t / math.sqrt(2 * variance)),
                  ONE_STRATUM)  # fmt: skip
 
 
-def square_is_a_multiple(lab: Lab, width: int, size: float) -> Finding:
+def square_is_a_multiple(lab: Lab, d: int, norm: float) -> Finding:
     """P = μμᵀ is symmetric, with trace |μ|² and P² = |μ|²P: a projection just if |μ| = 1."""
-    unit = lab.tensor(lab.orthonormal(1, width - 1).numpy().T)
-    p, once = projector(unit * size), projector(unit)
+    unit = lab.tensor(lab.orthonormal(1, d - 1).numpy().T)
+    p, once = projector(unit * norm), projector(unit)
     return every(
-        equal("PP - |μ|²P", ops.matmul(p, p) - p * size**2, np.zeros((width, width)), 1e-9),
-        equal("P - Pᵀ", p - p.swapaxes(-1, -2), np.zeros((width, width))),
-        equal("trace", np.trace(p.numpy()), size**2),
-        equal("PP - P for |μ| = 1", ops.matmul(once, once) - once, np.zeros((width, width))),
+        equal("PP - |μ|²P", ops.matmul(p, p) - p * norm**2, np.zeros((d, d)), 1e-9),
+        equal("P - Pᵀ", p - p.swapaxes(-1, -2), np.zeros((d, d))),
+        equal("trace", np.trace(p.numpy()), norm**2),
+        equal("PP - P for |μ| = 1", ops.matmul(once, once) - once, np.zeros((d, d))),
     )
 
 
-def backwards_by_chance(lab: Lab, variance: float, spread: float) -> Finding:
+def backwards_by_chance(lab: Lab, variance: float, alpha: float) -> Finding:
     """P(μ_a·k_a < 0) = Φ(-1/√(r + α))."""
-    wanted = NormalDist().cdf(-1 / math.sqrt(variance + spread))
-    return equal("share pointing backwards", share_backwards(lab, variance, spread), wanted, 0.002)
+    wanted = NormalDist().cdf(-1 / math.sqrt(variance + alpha))
+    return every(
+        multiplier_has_the_variance(lab, variance),
+        equal("share pointing backwards", share_backwards(lab, variance, alpha), wanted, 0.002),
+    )
 
 
 # What the sheets say -------------------------------------------------------------------------
@@ -157,48 +160,48 @@ def components_have_mean_one(lab: Lab, mean: Sequence[float]) -> Finding:
     return equal("mean of k_a", keys.mean(axis=0).reshape(-1), np.ones(len(mean)))
 
 
-def length_at(p: float) -> float:
-    """The length that is not exceeded with probability p, y ~ N(1, ½)."""
-    return NormalDist(1, math.sqrt(0.5)).inv_cdf(p)
+def length_at(quantile: float) -> float:
+    """The length that is not exceeded with this probability, y ~ N(1, ½)."""
+    return NormalDist(1, math.sqrt(0.5)).inv_cdf(quantile)
 
 
-def norm_is_one(lab: Lab, p: float) -> Finding:
+def norm_is_one(lab: Lab, quantile: float) -> Finding:
     """The norm of k_a is 1."""
-    key = first_lengthened(lab.orthonormal(2), length_at(p))[0]
+    key = first_lengthened(lab.orthonormal(2), length_at(quantile))[0]
     return equal("|k_a|", np.linalg.norm(key.numpy()), 1.0, NEARLY)
 
 
-def nearly_always_within(lab: Lab, half: float, variance: float) -> Finding:
+def nearly_always_within(lab: Lab, t: float, variance: float) -> Finding:
     """y stays within 1 ± t."""
-    share = (np.abs(lengths_seen(lab, variance) - 1) <= half).mean()
-    return at_least(f"share within [{1 - half:g}, {1 + half:g}]", share, NEARLY_ALWAYS)
+    share = (np.abs(lengths_seen(lab, variance) - 1) <= t).mean()
+    return at_least(f"share within [{1 - t:g}, {1 + t:g}]", share, NEARLY_ALWAYS)
 
 
-def variance_is_half(lab: Lab, spread: float) -> Finding:
+def variance_is_half(lab: Lab, alpha: float) -> Finding:
     """μ_a·k_a has variance ½."""
     means = lab.orthonormal(1)
-    along = ops.matmul(noisy_keys(lab.rng, means, spread, [0.5], 5 * DRAWS), means[0]).numpy()
+    along = ops.matmul(noisy_keys(lab.rng, means, alpha, [0.5], 5 * KEYS_DRAWN), means[0]).numpy()
     return equal("variance of μ_a·k_a", along.var(), 0.5, NEARLY)
 
 
-def on_its_line(lab: Lab, spread: float) -> Finding:
+def on_its_line(lab: Lab, alpha: float) -> Finding:
     """k_a ≈ s μ_a: what is across is small."""
     means = lab.orthonormal(2, extra=1)
-    key = noisy_keys(lab.rng, means, spread, [0.5, 0.0], DRAWS)[:, 0]
+    key = noisy_keys(lab.rng, means, alpha, [0.5, 0.0], KEYS_DRAWN)[:, 0]
     across = key - ops.matmul(key, means[0])[:, None] * means[0]
     return at_most("mean distance of k_a from its line",
                    np.linalg.norm(across.numpy(), axis=1).mean(), NEARLY)  # fmt: skip
 
 
 # fmt: off
-VARIANCES, SPREADS, HALVES = Real(0.02, 3), Real(0, 1), Real(0, 4)
+VARIANCES, ALPHAS, HALVES = Real(0.02, 3), Real(0, 1), Real(0, 4)
 CLAIMS = [
     Claim(
         "S000-c.ii.0", "79", TYPO,
         says="for i ≠ a the query q is about μ",
         truth="the key k_i is about μ_i: k_i - μ_i = √α g_i",
         under_test=(noisy_keys,),
-        corrected=key_is_near_its_mean, domain={"n": Whole(1, 8), "spread": SPREADS},
+        corrected=key_is_near_its_mean, domain={"n": Whole(1, 8), "alpha": ALPHAS},
         literal=query_is_near_a_mean, witness={"scores": (10.0, 10.0, 0.0), "i": 2},
     ),
     Claim(
@@ -206,7 +209,7 @@ CLAIMS = [
         says="k_a ~ N(1, ½)",
         truth="k_a = y μ_a + √α g, y ~ N(1, ½): a vector, of which only μ_a·k_a ~ N(1, ½ + α)",
         under_test=(noisy_keys,),
-        corrected=key_has_the_covariance, domain={"spread": SPREADS, "variance": VARIANCES},
+        corrected=key_has_the_covariance, domain={"alpha": ALPHAS, "variance": VARIANCES},
         literal=components_have_mean_one, witness={"mean": (0.6, 0.8)},
     ),
     Claim(
@@ -215,15 +218,15 @@ CLAIMS = [
         truth="it has mean 1; the norm of k_a is |y|, which is random and 1.05 on average",
         under_test=(lengthened, stratified_lengths),
         corrected=norm_is_random, domain={"variance": VARIANCES},
-        literal=norm_is_one, witness={"p": 0.95},
+        literal=norm_is_one, witness={"quantile": 0.95},
     ),
     Claim(
         "S000-c.ii.3", "92, 146", FALSE,
         says="y ~ N(1, ½) swings between about 0 and about 2",
         truth="P(|y - 1| ≤ t) = erf(t), so P(0 ≤ y ≤ 2) = 0.843; 95 % lie in [-0.386, 2.386]",
         under_test=(lengthened, stratified_lengths),
-        corrected=share_within, domain={"half": HALVES, "variance": VARIANCES},
-        literal=nearly_always_within, witness={"half": 1.0, "variance": 0.5},
+        corrected=share_within, domain={"t": HALVES, "variance": VARIANCES},
+        literal=nearly_always_within, witness={"t": 1.0, "variance": 0.5},
     ),
     Claim(
         "S000-c.ii.4", "92", TYPO,
@@ -231,45 +234,46 @@ CLAIMS = [
         truth="ε is the random length y itself; its variance is ½",
         under_test=(lengthened, stratified_lengths),
         corrected=multiplier_has_the_variance, domain={"variance": VARIANCES},
-        literal=lambda lab, p: equal("ε", length_at(p), 0.5, NEARLY), witness={"p": 0.75},
+        literal=lambda lab, quantile: equal("ε", length_at(quantile), 0.5, NEARLY),
+        witness={"quantile": 0.75},
     ),
     Claim(
         "S001-c.ii.1", "111", FALSE,
         says="k_a lies in [0.5 μ_a, 1.5 μ_a]",
         truth="P(½ ≤ y ≤ 1½) = erf(½) = 0.52: half of the draws do not",
         under_test=(lengthened, stratified_lengths),
-        corrected=share_within, domain={"half": HALVES, "variance": VARIANCES},
-        literal=nearly_always_within, witness={"half": 0.5, "variance": 0.5},
+        corrected=share_within, domain={"t": HALVES, "variance": VARIANCES},
+        literal=nearly_always_within, witness={"t": 0.5, "variance": 0.5},
     ),
     Claim(
         "S001-c.ii.2", "112", CONDITIONAL,
         says="k_a = y μ_a, y ~ N(1, 0.5)",
         truth="0.5 is the variance; with α > 0 it is ½ + α",
         under_test=(noisy_keys,),
-        corrected=key_has_the_covariance, domain={"spread": SPREADS, "variance": VARIANCES},
-        literal=variance_is_half, witness={"spread": 0.05},
+        corrected=key_has_the_covariance, domain={"alpha": ALPHAS, "variance": VARIANCES},
+        literal=variance_is_half, witness={"alpha": 0.05},
     ),
     Claim(
         "S002-c.2.3", "11", TRUE,
         says="μ_a μ_aᵀ is a projection because μ_a has norm 1",
         truth="(μμᵀ)² = |μ|² μμᵀ: just if it has",
         under_test=(projector,),
-        corrected=square_is_a_multiple, domain={"width": Whole(1, 8), "size": Real(0, 10)},
+        corrected=square_is_a_multiple, domain={"d": Whole(1, 8), "norm": Real(0, 10)},
     ),
     Claim(
         "S002-c.2.4", "11", CONDITIONAL,
         says="k_a ≈ s μ_a, s ~ N(1, 0.5)",
         truth="0.5 is the variance (½ + α along μ_a); across it stays √α in each direction",
         under_test=(noisy_keys,),
-        corrected=key_has_the_covariance, domain={"spread": SPREADS, "variance": VARIANCES},
-        literal=on_its_line, witness={"spread": 0.05},
+        corrected=key_has_the_covariance, domain={"alpha": ALPHAS, "variance": VARIANCES},
+        literal=on_its_line, witness={"alpha": 0.05},
     ),
     Claim(
         "S004-c.3", "116", CONDITIONAL,
         says="k_a still points in roughly the direction of μ_a",
         truth="it points backwards with probability Φ(-1/√(½ + α)), 0.0786 for vanishing α",
         under_test=(lengthened, stratified_lengths),
-        corrected=backwards_by_chance, domain={"variance": VARIANCES, "spread": Real(0, 0.5)},
+        corrected=backwards_by_chance, domain={"variance": VARIANCES, "alpha": Real(0, 0.5)},
         literal=lambda lab, variance: at_most(
             "share pointing backwards", share_backwards(lab, variance, 0.0), NEARLY
         ),

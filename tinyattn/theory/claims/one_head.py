@@ -11,11 +11,16 @@ import numpy as np
 
 from tinyattn import ops
 from tinyattn.theory.claim import CONDITIONAL, FALSE, TRUE, TYPO, Claim
-from tinyattn.theory.claims.multiplier import first_lengthened
+from tinyattn.theory.claims.distribution import by_hand
+from tinyattn.theory.claims.multiplier import (
+    ONE_STRATUM,
+    STRATA,
+    first_lengthened,
+)
 from tinyattn.theory.finding import NEARLY, Finding, at_least, at_most, equal, every, fact
 from tinyattn.theory.lab import Domain, Lab, Real, Whole
 from tinyattn.theory.law import logistic
-from tinyattn.theory.noisy_keys import lengthened, one_head
+from tinyattn.theory.noisy_keys import lengthened, one_head, stratified_lengths
 from tinyattn.theory.queries import averaging_query, family_query
 
 MUCH = 100
@@ -65,7 +70,9 @@ def others_are_small(lab: Lab, n: int, M: float, y: float) -> Finding:
     others = weights_at(lab, n, M, y)[2:]
     bound = math.exp(-M) / (1 + (n - 2) * math.exp(-M))
     return every(
-        at_most("α_i", others, np.full(n - 2, bound)), fact(min(others) > 0, "α_i > 0", "α_i = 0")
+        weights_are(lab, n, M, y),
+        at_most("α_i", others, np.full(n - 2, bound)),
+        fact(min(others) > 0, "α_i > 0", "α_i = 0"),
     )
 
 
@@ -102,7 +109,7 @@ def at_one_and_a_half(lab: Lab, n: int, M: float) -> Finding:
 
 
 def below_one(lab: Lab, n: int, M: float, y: float) -> Finding:
-    """y < 1 gives α_a ≤ e^-M(1 - y), which y = 1 - 1/M does not let vanish."""
+    """y < 1 gives α_a ≤ e^(-M(1 - y)), which y = 1 - 1/M does not let vanish."""
     caught = 1 / (1 + math.e + (n - 2) * math.exp(1 - M))
     return every(
         at_most("α_a", weights_at(lab, n, M, y)[0], math.exp(-M * (1 - y))),
@@ -114,10 +121,13 @@ def ratio_to_the_others(lab: Lab, n: int, c1: float, c2: float, s: float) -> Fin
     """α_a/α_i = e^(s c_1 - c_2), α_b/α_i = e^(c_1 - c_2)."""
     means = lab.orthonormal(n)
     query = family_query(means, [0, 1], c1, c2)
-    logs = np.log(one_head(first_lengthened(means, s), lab.normal(n, 1), query)[1].numpy())
+    weights = one_head(first_lengthened(means, s), lab.normal(n, 1), query)[1].numpy()
+    logs, turned = np.log(weights), (stratified_lengths(STRATA) < 0).mean()
     return every(
+        equal("weights", weights, by_hand([s * c1, c1, *[c2] * (n - 2)])),
         equal("ln α_a/α_i", logs[0] - logs[2:], np.full(n - 2, s * c1 - c2), 1e-10),
         equal("ln α_b/α_i", logs[1] - logs[2:], np.full(n - 2, c1 - c2), 1e-10),
+        equal("share of draws with s < 0", turned, 0.0786, ONE_STRATUM),
     )
 
 
@@ -144,6 +154,14 @@ def all_on_b(lab: Lab, n: int, M: float, y: float) -> Finding:
 def a_without_the_rest(lab: Lab, n: int, M: float, y: float) -> Finding:
     """α_a as if there were no keys but k_a and k_b."""
     return equal("α_a", weights_at(lab, n, M, y)[0], logistic(M * (y - 1)), NEARLY)
+
+
+def a_far_above_others(lab: Lab, n: int, c1: float, c2: float, s: float) -> Finding:
+    """α_a is much larger than the others."""
+    means = lab.orthonormal(n)
+    keys, query = first_lengthened(means, s), family_query(means, [0, 1], c1, c2)
+    weights = one_head(keys, lab.normal(n, 1), query)[1].numpy()
+    return at_least("α_a/α_i", weights[0] / weights[2], MUCH)
 
 
 def square_rate(lab: Lab, n: int, M: float) -> Finding:
@@ -236,7 +254,7 @@ CLAIMS = [
     Claim(
         "S001-c.ii.8", "137-139", CONDITIONAL,
         says="y < 1 gives α_a → 0 and c = v_b",
-        truth="for each fixed y, α_a ≤ e^-M(1 - y); at y = 1 - 1/M α_a stays 1/(1 + e)",
+        truth="for each fixed y, α_a ≤ e^(-M(1 - y)); at y = 1 - 1/M α_a stays 1/(1 + e)",
         under_test=HEAD, corrected=below_one,
         domain={"n": Whole(2, 8), "M": Real(0.1, 60), "y": Real(-5, 1)},
         literal=all_on_b, witness={"n": 2, "M": 1000.0, "y": 0.999},
@@ -248,9 +266,6 @@ CLAIMS = [
         "c_2 = 0",
         under_test=(one_head, family_query, lengthened), corrected=ratio_to_the_others,
         domain={"n": Whole(3, 8), "c1": Real(-30, 30), "c2": Real(-30, 30), "s": Real(-5, 5)},
-        literal=lambda lab, n, M, s: at_least(
-            "α_a/α_i", np.divide(*weights_at(lab, n, M, s)[[0, 2]]), MUCH
-        ),
-        witness={"n": 3, "M": 20.0, "s": -0.5},
+        literal=a_far_above_others, witness={"n": 3, "c1": 20.0, "c2": 0.0, "s": -0.5},
     ),
 ]

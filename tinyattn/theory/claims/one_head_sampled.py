@@ -13,6 +13,7 @@ from statistics import NormalDist
 import numpy as np
 
 from tinyattn.theory.claim import CONDITIONAL, FALSE, TRUE, Claim
+from tinyattn.theory.claims.distribution import by_hand
 from tinyattn.theory.claims.multiplier import (
     NEARLY_ALWAYS,
     ONE_STRATUM,
@@ -71,15 +72,16 @@ def two_values_alternate(lab: Lab, n: int, M: float) -> Finding:
     least = 0.25 - 1 / (math.sqrt(math.pi) * M)
     sizes = [1.9, 2.1, M if abs(M - 2) > 0.01 else 3.0]  # at 2 itself the two are but one
     modes = [one_head_law(size, 2).modes() for size in sizes]
-    a_low = min(law.modes())  # the other one is 1 - a, with few digits left
-    logit = math.log(a_low) - math.log1p(-a_low) if a_low > 1e-300 else M * M * (a_low - 0.5)
+    tried = M if M < 37 else 2.1  # from there on e^(-M²/2) is too small for a float64
+    a_low = min(one_head_law(tried, 2).modes())  # the other one is 1 - a, with few digits left
+    logit = math.log(a_low) - math.log1p(-a_low)
     return every(
         is_logit_normal(lab, n, M),
         equal("mean", a.mean(), 0.5),
         at_least("variance", (a.var(), law.variance()), (least, least), SMOOTH),
         at_most("variance", (a.var(), law.variance()), (0.25, 0.25)),
         equal("modes", [len(found) for found in modes], [1 + (size > 2) for size in sizes]),
-        equal("logit of the first", logit, M * M * (a_low - 0.5), 1e-9),
+        equal("logit of the first", logit, tried**2 * (a_low - 0.5), 1e-9),
     )
 
 
@@ -92,14 +94,16 @@ def does_not_hear(lab: Lab, n: int, L: float, y_a: float, y_b: float) -> Finding
     return equal("α_a, α_b", weights[:2], [exact, exact])
 
 
-def in_between(lab: Lab, M: float, least: float) -> Finding:
+def in_between(lab: Lab, M: float, eta: float) -> Finding:
     """P(η < α_a < 1 - η) = erf(ln((1 - η)/η)/M) for two keys."""
     a = weights_of_all(lab, 2, M)[:, 0]
-    wanted = math.erf(math.log((1 - least) / least) / M)
+    wanted = math.erf(math.log((1 - eta) / eta) / M)
     law = one_head_law(M, 2)
+    quantiles = [law.quantile((i + 0.5) / STRATA) for i in range(0, STRATA, 10)]
     return every(
-        equal("share in between", ((a > least) & (a < 1 - least)).mean(), wanted, ONE_STRATUM),
-        equal("its probability", law.below(1 - least) - law.below(least), wanted),
+        equal("quantiles, off by", np.abs(a[::10] - quantiles).max(), 0.0),
+        equal("share in between", ((a > eta) & (a < 1 - eta)).mean(), wanted, ONE_STRATUM),
+        equal("its probability", law.below(1 - eta) - law.below(eta), wanted),
     )
 
 
@@ -107,9 +111,11 @@ def equal_just_at_one(lab: Lab, n: int, c1: float, c2: float, s: float) -> Findi
     """ln α_a/α_b = c_1(s - 1), and s = 1 has probability 0: all draws but the middle one differ."""
     means = lab.orthonormal(n)
     query = family_query(means, [0, 1], c1, c2)
-    a, b, *_ = one_head(first_lengthened(means, s), lab.normal(n, 1), query)[1].numpy()
+    weights = one_head(first_lengthened(means, s), lab.normal(n, 1), query)[1].numpy()
+    a, b, *_ = weights
     drawn = np.log(weights_of_all(lab, n, c1, c2))
     return every(
+        equal("weights", weights, by_hand([s * c1, c1, *[c2] * (n - 2)])),
         equal("ln α_a/α_b", math.log(a / b), c1 * (s - 1), 1e-10),
         equal("draws with α_a = α_b", (np.abs(drawn[:, 0] - drawn[:, 1]) < 1e-9).sum(), 1),
     )
@@ -118,22 +124,25 @@ def equal_just_at_one(lab: Lab, n: int, c1: float, c2: float, s: float) -> Findi
 def mean_length_averages(lab: Lab, n: int, M: float, s: float) -> Finding:
     """s = 1 gives α_a = α_b; for two keys α_a at s and at 2 - s add to 1, so E α_a = ½."""
     a, b, *_ = weights_at(lab, n, M, 1.0)
-    both = weights_at(lab, 2, M, s)[0] + weights_at(lab, 2, M, 2 - s)[0]
+    shorter, longer = (weights_at(lab, 2, M, y)[0] for y in sorted((s, 2 - s)))
+    law = one_head_law(M, 2)
     return every(
         equal("weights at s = 1", [a, b], [averaging_weight(n, M)] * 2),
-        equal("α_a at s and at 2 - s", both, 1.0),
-        equal("E α_a", one_head_law(M, 2).mean(), 0.5),
+        equal("α_a at s and at 2 - s", shorter + longer, 1.0),
+        equal("P(α_a < the less of them)", law.below(shorter), math.erfc(abs(s - 1)) / 2),
+        equal("E α_a", law.mean(), 0.5),
     )
 
 
 def longer_key_wins_unless_it_is_turned(lab: Lab, n: int, M: float, s: float) -> Finding:
     """α_a > α_b just if s > 1; the longer key has less weight just if s < -1, P = Φ(-2√2)."""
-    a, b, *_ = weights_at(lab, n, M, s)
+    a, b, *_ = weights = weights_at(lab, n, M, s)
     drawn = weights_of_all(lab, n, M)
     lengths = stratified_lengths(STRATA)
     loses = (np.abs(lengths) > 1) & (drawn[:, 0] < drawn[:, 1])
     wanted = NormalDist().cdf(-2 * math.sqrt(2))
     return every(
+        equal("weights", weights, by_hand([s * M, M, *[0.0] * (n - 2)])),
         fact((a > b) == (s > 1) or abs(s - 1) < 1e-9, "the longer has more, if s > -1", "not so"),
         equal("share in which the longer key loses", loses.mean(), wanted, ONE_STRATUM),
     )
@@ -142,7 +151,7 @@ def longer_key_wins_unless_it_is_turned(lab: Lab, n: int, M: float, s: float) ->
 # What the sheets say -------------------------------------------------------------------------
 
 
-def varies_strongly(lab: Lab, n: int, c1: float, c2: float) -> Finding:
+def varies_strongly(lab: Lab, n: int, c1: float, c2: float = 0.0) -> Finding:
     """c varies from sample to sample, and α_a with it."""
     variance = weights_of_all(lab, n, c1, c2)[:, 0].var()
     return at_least("variance of α_a", round(variance, 12), VARIES)  # without rounding errors
@@ -163,16 +172,17 @@ def longer_key_wins(lab: Lab, n: int, M: float, s: float) -> Finding:
 
 
 # fmt: off
-LAW = (one_head_law, one_head, averaging_query, lengthened, stratified_lengths)
+DRAWN = (one_head, family_query, lengthened, stratified_lengths)
 CLAIMS = [
     Claim(
         "S000-c.ii.10", "127", CONDITIONAL,
         says="c varies heavily with the sample",
         truth="logit α_a ~ N(M - ln(e^M + n - 2), M²/2), c between v_a and the mean of the others; "
         "for n = 2 ¼ - 1/(√π M) ≤ Var α_a ≤ ¼, and two modes just if M > 2",
-        under_test=(*LAW, LogitNormal.modes), corrected=two_values_alternate,
+        under_test=(*DRAWN, averaging_query, one_head_law, LogitNormal.modes),
+        corrected=two_values_alternate,
         domain={"n": Whole(2, 8), "M": Real(0.1, 60)},
-        literal=varies_strongly, witness={"n": 2, "c1": 1.0, "c2": 0.0},
+        literal=lambda lab, n, M: varies_strongly(lab, n, M), witness={"n": 2, "M": 1.0},
     ),
     Claim(
         "S000-c.ii.11", "127", CONDITIONAL,
@@ -181,22 +191,21 @@ CLAIMS = [
         "1/(2 + (n - 2)e^-L), whatever the lengths of k_a and k_b",
         under_test=(repelling_query, one_head, lengthened), corrected=does_not_hear,
         domain={"n": Whole(2, 8), "L": Real(0, 60), "y_a": Real(-5, 5), "y_b": Real(-5, 5)},
-        literal=varies_strongly, witness={"n": 6, "c1": 0.0, "c2": -20.0},
+        literal=lambda lab, n, L: varies_strongly(lab, n, 0.0, -L), witness={"n": 6, "L": 20.0},
     ),
     Claim(
         "S001-c.ii.9", "141", CONDITIONAL,
         says="c may put all weight on v_a or on v_b",
         truth="slowly: P(η < α_a < 1 - η) = erf(ln((1 - η)/η)/M), for n = 2",
-        under_test=LAW, corrected=in_between,
-        domain={"M": Real(0.1, 200), "least": Real(0.001, 0.499)},
+        under_test=(*DRAWN, one_head_law, LogitNormal.below), corrected=in_between,
+        domain={"M": Real(0.1, 200), "eta": Real(0.001, 0.499)},
         literal=ends_on_one_value, witness={"M": 10.0},
     ),
     Claim(
         "S002-c.2.2", "11", TRUE,
         says="α_a = α_b no longer holds",
         truth="almost surely: ln α_a/α_b = c_1(s - 1), zero for s = 1 only",
-        under_test=(one_head, family_query, lengthened, stratified_lengths),
-        corrected=equal_just_at_one,
+        under_test=DRAWN, corrected=equal_just_at_one,
         domain={"n": Whole(2, 8), "c1": Real(0.1, 30), "c2": Real(-20, 20), "s": Real(-5, 5)},
     ),
     Claim(

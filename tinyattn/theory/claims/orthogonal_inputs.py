@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from tinyattn import ops
 from tinyattn.tensor import Tensor
 from tinyattn.theory.claim import CONDITIONAL, FALSE, TRUE, Claim
+from tinyattn.theory.claims.distribution import by_hand
+from tinyattn.theory.claims.small_noise import length
 from tinyattn.theory.construction import (
     Parts,
     closest_copy,
@@ -34,11 +34,6 @@ def missing(beta: float) -> float:
     return math.exp(-beta * beta) / (2 * math.exp(-beta * beta) + 1)
 
 
-def norm(vector: Tensor) -> float:
-    """Its length."""
-    return float(np.linalg.norm(vector.numpy()))
-
-
 def with_additions(u: Parts, s: float, t: float) -> tuple[Tensor, Tensor]:
     """c_2 and its weights, if x_2 is u_a + s u_d + t u_c."""
     x_2 = u.u_a + s * u.u_d + t * u.u_c
@@ -49,14 +44,12 @@ def with_additions(u: Parts, s: float, t: float) -> tuple[Tensor, Tensor]:
 # What is true --------------------------------------------------------------------------------
 
 
-def output_is_a_weighted_sum(lab: Lab, size: float) -> Finding:
+def output_is_a_weighted_sum(lab: Lab, scale: float) -> Finding:
     """With any matrices, and weights from exponentials."""
-    x, Q, K, V = lab.normal(3, 5), *(lab.normal(5, 5) * size for _ in range(3))
+    x, Q, K, V = lab.normal(3, 5), *(lab.normal(5, 5) * scale for _ in range(3))
     (x_n, Q_n, K_n, V_n) = (matrix.numpy() for matrix in (x, Q, K, V))
     scores = x_n @ K_n.T @ (Q_n @ x_n[1])
-    alpha = np.exp(scores - scores.max())
-    alpha /= alpha.sum()
-    return equal("c_2", self_attention(x, Q, K, V)[0][1], alpha @ x_n @ V_n.T, 1e-9)
+    return equal("c_2", self_attention(x, Q, K, V)[0][1], by_hand(scores) @ x_n @ V_n.T, 1e-9)
 
 
 def second_is_orthogonal(lab: Lab, beta: float) -> Finding:
@@ -83,7 +76,7 @@ def error_of_a_copy(lab: Lab, beta: float) -> Finding:
     error = math.sqrt(10) * beta * missing(beta)
     needed = [(b, construction_errors(b)["identities"] / b) for b in (2.398, 2.839)]
     return every(
-        equal("|c_2 - u_a|", norm(c[1] - u.u_a), error),
+        equal("|c_2 - u_a|", length(c[1] - u.u_a), error),
         equal("by the formula", construction_errors(beta)["identities"], error),
         *(equal(f"its share of β at {b}", e, w, w / 100)
           for (b, e), w in zip(needed, (0.01, 0.001), strict=True)),
@@ -94,18 +87,18 @@ def no_addition_copies(lab: Lab, beta: float, s: float, t: float) -> Finding:
     """x_2 prefers itself, since (s - ½)² + t² + ¾ > 0 and so for t."""
     u = made(lab, beta)
     c, weights = with_additions(u, s, t)
-    distance = norm(c - u.u_b)
+    distance = length(c - u.u_b)
     one, both = with_additions(u, 1, 0)[0], with_additions(u, 1, 1)[0]
     short = made(lab, 1e-4)
-    near = norm(with_additions(short, -1, -1)[0] - short.u_b) / short.beta
+    near = length(with_additions(short, -1, -1)[0] - short.u_b) / short.beta
     return every(
         equal("β → 0, s = t = -1: |c_2 - u_b|/β", near, closest_copy(1), 1e-6),
         at_least("α_22", weights[1], 1 / (1 + 2 * math.exp(-0.75 * beta**2))),
         at_least("|c_2 - u_b|", distance, math.sqrt(2) * beta * weights.numpy()[1]),
         at_least("|c_2 - u_b|", distance, closest_copy(beta)),
-        at_least("with u_d", norm(one - u.u_b), math.sqrt(7) / 3 * beta),
-        at_most("with u_d", norm(one - u.u_b), math.sqrt(3) * beta),
-        at_least("with u_d and u_c", norm(both - u.u_b), math.sqrt(10) / 3 * beta),
+        at_least("with u_d", length(one - u.u_b), math.sqrt(7) / 3 * beta),
+        at_most("with u_d", length(one - u.u_b), math.sqrt(3) * beta),
+        at_least("with u_d and u_c", length(both - u.u_b), math.sqrt(10) / 3 * beta),
     )
 
 
@@ -119,7 +112,7 @@ def sum_is_copied(lab: Lab, beta: float, added: str) -> Finding:
     missed = math.hypot(1 - 1 / total, fall**2 / total)
     return every(
         equal("α_2", weights, wanted),
-        equal("error", norm(c - u.u_a - getattr(u, added)), math.sqrt(2) * beta * missed),
+        equal("error", length(c - u.u_a - getattr(u, added)), math.sqrt(2) * beta * missed),
     )
 
 
@@ -135,14 +128,14 @@ def copies_itself(lab: Lab, beta: float) -> Finding:
     """c_2 ≈ u_a."""
     u = made(lab, beta)
     c = self_attention(u.inputs())[0]
-    return at_most("|c_2 - u_a|/β", norm(c[1] - u.u_a) / beta, NEARLY)
+    return at_most("|c_2 - u_a|/β", length(c[1] - u.u_a) / beta, NEARLY)
 
 
 def copies_the_sum(lab: Lab, beta: float) -> Finding:
     """c_2 = u_a + u_d for x_2 = u_a + u_d."""
     u = made(lab, beta)
     c = with_additions(u, 1, 0)[0]
-    return at_most("|c_2 - (u_a + u_d)|/β", norm(c - u.u_a - u.u_d) / beta, NEARLY)
+    return at_most("|c_2 - (u_a + u_d)|/β", length(c - u.u_a - u.u_d) / beta, NEARLY)
 
 
 # fmt: off
@@ -152,7 +145,7 @@ CLAIMS = [
         says="c_2 = α_21 v_1 + α_22 v_2 + α_23 v_3",
         truth="so it is defined, with α_2j the softmax over j of k_j·q_2",
         under_test=(self_attention,),
-        corrected=output_is_a_weighted_sum, domain={"size": Real(0, 5)},
+        corrected=output_is_a_weighted_sum, domain={"scale": Real(0, 5)},
     ),
     Claim(
         "S000-e.i.2", "158", TRUE,
@@ -167,7 +160,7 @@ CLAIMS = [
         truth="a score of 0 is a weight of e⁰: α_21 = α_23 = 1/(2 + e^β²); they are small because "
         "e^β² ≫ 2, not because of 0",
         under_test=(self_attention, self_weight),
-        corrected=score_of_zero_has_weight, domain={"beta": Real(0, 30)},
+        corrected=score_of_zero_has_weight, domain={"beta": Real(0.01, 30)},
         literal=others_drop_out, witness={"beta": 0.5},
     ),
     Claim(
@@ -175,7 +168,7 @@ CLAIMS = [
         says="c_2 ≈ u_a",
         truth="|c_2 - u_a| = √10 β/(2 + e^β²): 1 % of β needs β ≥ 2.398, 0.1 % needs 2.839",
         under_test=(self_attention, construction_errors),
-        corrected=error_of_a_copy, domain={"beta": Real(0, 30)},
+        corrected=error_of_a_copy, domain={"beta": Real(0.01, 30)},
         literal=copies_itself, witness={"beta": 1.0},
     ),
     Claim(
@@ -185,7 +178,7 @@ CLAIMS = [
         "|c_2 - u_b| ≥ √2 α_22 β ≥ √2 β/3; with u_d alone the distance is between √7 β/3 and √3 β",
         under_test=(self_attention, closest_copy),
         corrected=no_addition_copies,
-        domain={"beta": Real(0, 10), "s": Real(-30, 30), "t": Real(-30, 30)},
+        domain={"beta": Real(0.01, 10), "s": Real(-30, 30), "t": Real(-30, 30)},
     ),
     Claim(
         "S000-e.i.6", "165", CONDITIONAL,
@@ -193,7 +186,7 @@ CLAIMS = [
         truth="only for β → ∞: with u_d the weights are as e^β² : e^2β² : 1, and the error is "
         "√2 β times the root of (1 - α_22)² + α_23²",
         under_test=(self_attention,),
-        corrected=sum_is_copied, domain={"beta": Real(0, 20), "added": OneOf(("u_d", "u_c"))},
+        corrected=sum_is_copied, domain={"beta": Real(0.01, 20), "added": OneOf(("u_d", "u_c"))},
         literal=copies_the_sum, witness={"beta": 1.0},
     ),
 ]

@@ -10,8 +10,10 @@ import math
 import numpy as np
 
 from tinyattn import ops
+from tinyattn.attention import MultiHead
 from tinyattn.attention.core import split_heads
 from tinyattn.attention.dependency import dependency_block, dependency_scores, read_arcs
+from tinyattn.models.layer import Layer
 from tinyattn.theory.claim import CONDITIONAL, TYPO, Claim
 from tinyattn.theory.finding import Finding, at_least, equal, every, fact
 from tinyattn.theory.lab import Lab, Real, Whole
@@ -24,15 +26,15 @@ root. Word 2 governs word 5 by relation 1."""
 # What is true --------------------------------------------------------------------------------
 
 
-def tree_as_weights(lab: Lab, n: int, heads: int, sharpness: float) -> Finding:
+def tree_as_weights(lab: Lab, n: int, heads: int, beta: float) -> Finding:
     """m dependents share e^β/(m e^β + n + 1 - m) each; all other rows look at the root."""
     order, governors = lab.rng.permutation(n) + 1, [0] * n
     for i in range(1, n):
         governors[order[i] - 1] = int(order[lab.rng.integers(i)])
     relations = lab.rng.integers(heads, size=n).tolist()
-    scores = dependency_scores(governors, relations, heads, sharpness)
+    scores = dependency_scores(governors, relations, heads, beta)
     weights, wanted = ops.softmax(lab.tensor(scores)).numpy(), np.full(scores.shape, np.nan)
-    idle, rest = 0, math.exp(-sharpness)
+    idle, rest = 0, math.exp(-beta)
     for k in range(heads):
         for t in range(n + 1):
             told = [d for d in range(1, n + 1) if (governors[d - 1], relations[d - 1]) == (t, k)]
@@ -40,10 +42,10 @@ def tree_as_weights(lab: Lab, n: int, heads: int, sharpness: float) -> Finding:
             m = len(told) or 1
             wanted[k, t] = rest / (m + (n + 1 - m) * rest)
             wanted[k, t, told or [0]] = 1 / (m + (n + 1 - m) * rest)
-    block, x = dependency_block(governors, relations, heads, sharpness=sharpness)
+    block, x = dependency_block(governors, relations, heads, sharpness=beta)
     block.to(lab.device)
     found = block.weights(x.to(lab.device)).numpy()[0]
-    read = sharpness < math.log(n + 1) + 0.01 or read_arcs(weights) == (governors, relations)
+    read = beta < math.log(n + 1) + 0.01 or read_arcs(weights) == (governors, relations)
     return every(
         equal("weights", weights, wanted),
         equal("those of the block, in float32,", found, wanted, 1e-4),
@@ -53,21 +55,34 @@ def tree_as_weights(lab: Lab, n: int, heads: int, sharpness: float) -> Finding:
 
 
 def size_of_gpt_3(lab: Lab) -> Finding:
-    """96 heads of 128 numbers make its width, 12,288; 96 such layers, and words, 175 billion."""
-    x = lab.tensor(np.zeros((1, 1, 12_288)))
-    parameters = 96 * 12 * 12_288**2 + (50_257 + 2048) * 12_288
+    """96 heads of 128 numbers make its width, 12,288; 96 such layers, and words, 175 billion.
+
+    A layer's parameters are a polynomial of degree 2 in its width, so three small ones give it.
+    """
+    x = lab.normal(1, 2, 12_288)
+    widths = (8, 16, 24)
+    sizes = [size_of_layer(lab, C) for C in widths]
+    a_layer = np.polyval(np.polyfit(widths, sizes, 2), 12_288)
     return every(
-        equal("heads", split_heads(x, 96).shape, (1, 96, 1, 128)),
-        equal("parameters in billions", parameters / 1e9, 175, 0.5),
+        equal("numbers in a layer", sizes, [12 * C**2 + 13 * C for C in widths]),
+        equal("heads", split_heads(x, 96), x.numpy().reshape(1, 2, 96, 128).swapaxes(1, 2)),
+        equal("parameters in billions", (96 * a_layer + (50_257 + 2048) * 12_288) / 1e9, 175, 0.5),
     )
+
+
+def size_of_layer(lab: Lab, width: int) -> int:
+    """How many parameters a transformer's layer has."""
+    block = lab.block(MultiHead, width, 8, longest=1)
+    layer = Layer(block, rng=lab.rng, exact_gelu=True, dropout=0)
+    return sum(parameter.size for parameter in layer.parameters())
 
 
 # What the sheets say -------------------------------------------------------------------------
 
 
-def weight_is_one(lab: Lab, sharpness: float) -> Finding:
-    """α(obj, prefer, flight) = 1, from scores of that sharpness."""
-    scores = dependency_scores(*PREFER, heads=6, sharpness=sharpness)
+def weight_is_one(lab: Lab, beta: float) -> Finding:
+    """α(obj, prefer, flight) = 1, from scores of β and 0."""
+    scores = dependency_scores(*PREFER, heads=6, sharpness=beta)
     return equal("α(obj, prefer, flight)", ops.softmax(lab.tensor(scores)).numpy()[1, 2, 5], 1)
 
 
@@ -81,8 +96,8 @@ CLAIMS = [
         "look at, yet must sum to 1: here they look at the root",
         under_test=(dependency_scores, dependency_block, read_arcs),
         corrected=tree_as_weights,
-        domain={"n": Whole(1, 9), "heads": Whole(1, 6), "sharpness": Real(0, 60)},
-        literal=weight_is_one, witness={"sharpness": 5.0},
+        domain={"n": Whole(1, 9), "heads": Whole(1, 6), "beta": Real(0, 60)},
+        literal=weight_is_one, witness={"beta": 5.0},
     ),
     Claim(
         "S003-1.b.1", "15", TYPO,

@@ -19,13 +19,13 @@ from tinyattn.theory.finding import Finding, at_least, at_most, equal, every, fa
 from tinyattn.theory.lab import Domain, Lab, Real, Reals, Whole
 from tinyattn.theory.weights import entropy
 
-SIZES: Domain = {"layers": Whole(1, 3), "heads": Whole(1, 3), "n": Whole(1, 5)}
+SIZES: Domain = {"layers": Whole(1, 3), "K": Whole(1, 3), "T": Whole(1, 5)}
 
 
-def weights_of_layers(lab: Lab, layers: int, heads: int, n: int) -> list[Tensor]:
-    """Causal weights (1, H, T, T) of some layers."""
-    past = causal(n, n, xp=lab.tensor(0.0).xp)
-    return [ops.softmax(lab.normal(1, heads, n, n) * 3, past) for _ in range(layers)]
+def weights_of_layers(lab: Lab, layers: int, K: int, T: int) -> list[Tensor]:
+    """Causal weights (1, K, T, T) of some layers."""
+    past = causal(T, T, xp=lab.tensor(0.0).xp)
+    return [ops.softmax(lab.normal(1, K, T, T) * 3, past) for _ in range(layers)]
 
 
 def each_entropy(layers: list[Tensor]) -> np.ndarray:
@@ -38,21 +38,21 @@ def each_entropy(layers: list[Tensor]) -> np.ndarray:
 
 def penalty_of(layers: list[Tensor], *, among: float = 0.0, **weights: float) -> Tensor:
     """What a penalty adds, if every query counts, or if they are divided by another number."""
-    n = layers[0].shape[2]
-    counts = layers[0].xp.ones((1, n), dtype=bool)
-    return Penalty(**weights)(layers, counts, among or n)
+    T = layers[0].shape[2]
+    counts = layers[0].xp.ones((1, T), dtype=bool)
+    return Penalty(**weights)(layers, counts, among or T)
 
 
-def farthest(n: int, past: bool) -> np.ndarray:
+def farthest(T: int, past: bool) -> np.ndarray:
     """How far each query can look, in either direction or back: (T,)."""
-    t = np.arange(n)
-    return t if past else np.maximum(t, n - 1 - t)
+    t = np.arange(T)
+    return t if past else np.maximum(t, T - 1 - t)
 
 
-def one_hot(lab: Lab, n: int, past: bool) -> Tensor:
+def one_hot(lab: Lab, T: int, past: bool) -> Tensor:
     """Weights (1, 1, T, T) that are all at the farthest place."""
-    t, away = np.arange(n), farthest(n, past)
-    return lab.tensor(np.eye(n)[np.where(t - away >= 0, t - away, t + away)][None, None])
+    t, away = np.arange(T), farthest(T, past)
+    return lab.tensor(np.eye(T)[np.where(t - away >= 0, t - away, t + away)][None, None])
 
 
 def outlier(lab: Lab, share: float, distance: int) -> Tensor:
@@ -84,81 +84,79 @@ def entropy_bounds(lab: Lab, scores: tuple[float, ...]) -> Finding:
     )
 
 
-def focus_is_a_mean(lab: Lab, layers: int, heads: int, n: int, weight: float) -> Finding:
+def focus_is_a_mean(lab: Lab, layers: int, K: int, T: int, lamda: float) -> Finding:
     """λ times the mean over layers, heads and queries, and so are its gradients."""
-    made = weights_of_layers(lab, layers, heads, n)
+    made = weights_of_layers(lab, layers, K, T)
     seen, again = ([Tensor(w.data, requires_grad=True) for w in made] for _ in range(2))
-    wanted = weight * each_entropy(made).mean()
-    loss, total = penalty_of(seen, focus=weight), penalty_of(again, focus=1.0, among=1.0)
+    wanted = lamda * each_entropy(made).mean()
+    loss, total = penalty_of(seen, focus=lamda), penalty_of(again, focus=1.0, among=1.0)
     loss.backward()
     total.backward()
     gradients, plain = ([asnumpy(w.grad) for w in leaves] for leaves in (seen, again))
     return every(
         equal("L_focus", loss.item(), wanted),
-        equal("a factor taken into λ", total.item() * weight / n, wanted),
-        equal("gradients", gradients, np.array(plain) * weight / n),
+        equal("a factor taken into λ", total.item() * lamda / T, wanted),
+        equal("gradients", gradients, np.array(plain) * lamda / T),
     )
 
 
-def near_is_a_mean(lab: Lab, layers: int, heads: int, n: int, cap: float) -> Finding:
-    """The mean over KT(L - 1) rows of min(c, Σ α (t - s)²), which is c at most."""
-    seen, t = weights_of_layers(lab, layers, heads, n), np.arange(n)
+def near_is_a_mean(lab: Lab, layers: int, K: int, T: int, L_max: float) -> Finding:
+    """The mean over KT(L - 1) rows of min(L_max, Σ α (t - s)²), which is L_max at most."""
+    seen, t = weights_of_layers(lab, layers, K, T), np.arange(T)
     squares = np.subtract.outer(t, t) ** 2
-    rows = [min(cap, float(a @ d)) for w in seen for head in w.numpy()[0]
+    rows = [min(L_max, float(a @ d)) for w in seen for head in w.numpy()[0]
             for a, d in zip(head, squares, strict=True)]  # fmt: skip
-    found = penalty_of(seen, near=1.0, cap=cap).item()
+    found = penalty_of(seen, near=1.0, cap=L_max).item()
     return every(
-        equal("rows", len(rows), layers * heads * n),
+        equal("rows", len(rows), layers * K * T),
         equal("L_near", found, sum(rows) / len(rows), 1e-9),
-        at_most("L_near", found, cap),
+        at_most("L_near", found, L_max),
     )
 
 
-def near_at_most(lab: Lab, n: int, cap: float) -> Finding:
-    """The largest mean is that of min(c, m_t²), which is c if and only if ⌈(T - 1)/2⌉² ≥ c."""
+def near_at_most(lab: Lab, T: int, L_max: float) -> Finding:
+    """The most is the mean of min(L_max, m_t²), L_max if and only if ⌈(T - 1)/2⌉² ≥ L_max."""
     findings = []
     for past in (False, True):
-        bound = np.minimum(cap, farthest(n, past) ** 2.0)
-        found = near(one_hot(lab, n, past), cap).numpy()[0, 0]
-        any_mask = causal(n, n, xp=lab.tensor(0.0).xp) if past else None
-        other = near(ops.softmax(lab.normal(1, 1, n, n) * 9, any_mask), cap).numpy()[0, 0]
-        reached = not past and math.ceil((n - 1) / 2) ** 2 >= cap
+        bound = np.minimum(L_max, farthest(T, past) ** 2.0)
+        found = near(one_hot(lab, T, past), L_max).numpy()[0, 0]
+        any_mask = causal(T, T, xp=lab.tensor(0.0).xp) if past else None
+        other = near(ops.softmax(lab.normal(1, 1, T, T) * 9, any_mask), L_max).numpy()[0, 0]
+        reached = not past and math.ceil((T - 1) / 2) ** 2 >= L_max
         findings += [
             equal("d at the farthest", found, bound),
             at_most("any other d", other, bound),
-            fact((found == cap).all() == reached, "c reached as told", "c not reached as told"),
+            fact((found == L_max).all() == reached, "L_max reached as told", "not as told"),
         ]
     limit = near(one_hot(lab, 200, False), 1e9).mean().item() / 200**2
     return every(*findings, equal("without a cap, over T²", limit, 7 / 12, 0.01))
 
 
-def cap_is_on_the_row(lab: Lab, share: float, distance: int, cap: float) -> Finding:
-    """The row costs min(c, share·D²), at least what capped terms would; beyond c nothing pulls."""
+def cap_is_on_the_row(lab: Lab, share: float, distance: int, L_max: float) -> Finding:
+    """The row costs min(L_max, share·distance²), no less than capped terms; above nothing pulls."""
     weights = Tensor(outlier(lab, share, distance).data, requires_grad=True)
-    found = near(weights, cap)
+    found = near(weights, L_max)
     found.backward(np.ones(found.shape))
     pull = np.abs(asnumpy(weights.grad)[0, 0, -1]).max()
     mean, last = share * distance**2, float(found.numpy()[0, 0, -1])
     return every(
-        equal("d", last, min(cap, mean)),
-        at_least("d", last, share * min(cap, distance**2)),
-        fact(mean <= cap * (1 + 1e-9) or pull == 0, "no pull beyond c", "a pull beyond c"),
-        fact(mean >= cap * (1 - 1e-9) or pull == distance**2, "a pull below c", "no pull below c"),
+        equal("d", last, min(L_max, mean)),
+        at_least("d", last, share * min(L_max, distance**2)),
+        fact(mean <= L_max * (1 + 1e-9) or pull == 0, "no pull beyond L_max", "a pull beyond it"),
+        fact(mean >= L_max * (1 - 1e-9) or pull == distance**2, "a pull below", "no pull below"),
     )
 
 
-def shaping_never_helps_the_optimum(lab: Lab, smaller: float, larger: float) -> Finding:
+def shaping_never_helps_the_optimum(lab: Lab, lamda: float, more: float) -> Finding:
     """Of 20 candidates, the best under a larger λ has no smaller loss and no larger penalty."""
     candidates = [ops.softmax(lab.normal(1, 1, 1, 5) * 3) for _ in range(20)]
     losses = lab.rng.exponential(size=20)
-    entropies = [focus(w).item() for w in candidates]
-    low, high = sorted((smaller, larger))
-    best = [
-        int(np.argmin([e + penalty_of([w], focus=x).item()
-                       for e, w in zip(losses, candidates, strict=True)]))
-        for x in (low, high)
-    ]  # fmt: skip
+    entropies = np.array([entropy(w.reshape(-1)) for w in candidates])
+    sizes = (lamda, lamda + more)
+    penalties = np.array([[penalty_of([w], focus=x).item() for w in candidates] for x in sizes])
+    best = (losses + penalties).argmin(axis=1)
     return every(
+        equal("λ L_focus", penalties, np.outer(sizes, entropies)),
         at_least("loss of the model", losses[best[1]], losses[best[0]]),
         at_most("penalty", entropies[best[1]], entropies[best[0]]),
         at_least("loss of the model", losses[best[0]], losses.min(), 0),
@@ -174,21 +172,21 @@ def layer_does_not_matter(lab: Lab, layers: int) -> Finding:
     return fact(np.ptp(found) < 1e-9, "one number", f"H(1, 3, T) is {found.round(3).tolist()}")
 
 
-def over_all_layers(lab: Lab, layers: int) -> Finding:
-    """The sum over ℓ = 0 to L - 2, divided by KTL, is the mean."""
-    found = each_entropy(weights_of_layers(lab, layers - 1, 2, 3))
-    return equal("part of the mean", found.sum() / (2 * 3 * layers) / found.mean(), 1)
+def over_all_layers(lab: Lab, L: int) -> Finding:
+    """The sum over the layers of part (c), 0 to L - 2, divided by KTL, is the mean."""
+    found = each_entropy(weights_of_layers(lab, L - 1, 2, 3))
+    return equal("part of the mean", found.sum() / (2 * 3 * L) / found.mean(), 1)
 
 
-def reaches_the_cap(lab: Lab, n: int, cap: float) -> Finding:
+def reaches_the_cap(lab: Lab, T: int, L_max: float) -> Finding:
     """The maximum is L_max, whatever T is."""
-    return equal("largest L_near", near(one_hot(lab, n, False), cap).mean().item(), cap)
+    return equal("largest L_near", near(one_hot(lab, T, False), L_max).mean().item(), L_max)
 
 
-def cheap_outlier(lab: Lab, share: float, distance: int, cap: float) -> Finding:
+def cheap_outlier(lab: Lab, share: float, distance: int, L_max: float) -> Finding:
     """A share of the weight far away costs no more than that share of the maximum."""
-    found = near(outlier(lab, share, distance), cap).numpy()[0, 0, -1]
-    return at_most("the row costs", found, share * cap)
+    found = near(outlier(lab, share, distance), L_max).numpy()[0, 0, -1]
+    return at_most("the row costs", found, share * L_max)
 
 
 # fmt: off
@@ -196,8 +194,9 @@ CLAIMS = [
     Claim(
         "S003-1.b.2", "21", TRUE,
         says="L_focus is the mean entropy of the weights",
-        truth="so it is: between 0, on a single key, and ln T, or ln(T!)/T if causal; "
-        "∂H/∂s_i = -α_i (ln α_i + H), which is 0 where all weights are equal too",
+        truth="so it is, over as many layers as it divides by (see S003-1.b.4); H is between 0, on "
+        "a single key, and ln T, or ln(T!)/T on average if causal; ∂H/∂s_i = -α_i (ln α_i + H), "
+        "which is 0 where all weights are equal too",
         under_test=(focus, entropy, ops.softmax),
         corrected=entropy_bounds, domain={"scores": Reals(-2000, 2000, 1, 8)},
     ),
@@ -207,17 +206,18 @@ CLAIMS = [
         truth="H(ℓ, k, t_1, T_2): each layer has weights of its own",
         under_test=(Penalty, focus),
         corrected=focus_is_a_mean,
-        domain=SIZES | {"weight": Real(0.01, 10)},
+        domain=SIZES | {"lamda": Real(0.01, 10)},
         literal=layer_does_not_matter, witness={"layers": 3},
     ),
     Claim(
         "S003-1.b.4", "21, 31", TYPO,
-        says="the sum is divided by KTL, in part (c) by KT(L - 1)",
-        truth="with ℓ from 0 to L - 2 there are KT(L - 1) rows; KTL makes it (L - 1)/L of the mean",
+        says="part (b) divides by KTL, and part (c) by KT(L - 1)",
+        truth="one of them miscounts, as (b) does not say which ℓ it means: over the layers of "
+        "(c), 0 to L - 2, it is (L - 1)/L of the mean",
         under_test=(Penalty, focus),
         corrected=focus_is_a_mean,
-        domain=SIZES | {"weight": Real(0.01, 10)},
-        literal=over_all_layers, witness={"layers": 4},
+        domain=SIZES | {"lamda": Real(0.01, 10)},
+        literal=over_all_layers, witness={"L": 4},
     ),
     Claim(
         "S003-1.b.5", "23", TRUE,
@@ -226,7 +226,7 @@ CLAIMS = [
         "model's size",
         under_test=(Penalty, focus),
         corrected=focus_is_a_mean,
-        domain=SIZES | {"weight": Real(0.01, 10)},
+        domain=SIZES | {"lamda": Real(0.01, 10)},
     ),
     Claim(
         "S003-1.c.1", "31", TRUE,
@@ -234,7 +234,7 @@ CLAIMS = [
         truth="so many rows there are, and it is their mean",
         under_test=(Penalty, near),
         corrected=near_is_a_mean,
-        domain=SIZES | {"cap": Real(0.1, 60)},
+        domain=SIZES | {"L_max": Real(0.1, 60)},
     ),
     Claim(
         "S003-1.c.2", "25, 31", CONDITIONAL,
@@ -242,18 +242,18 @@ CLAIMS = [
         truth="the bound L_max does not; the maximum is the mean of min(L_max, max(t, T - 1 - t)²),"
         " which is L_max if and only if ⌈(T - 1)/2⌉² ≥ L_max, and never if causal",
         under_test=(near,),
-        corrected=near_at_most, domain={"n": Whole(1, 20), "cap": Real(0.1, 60)},
-        literal=reaches_the_cap, witness={"n": 4, "cap": 25.0},
+        corrected=near_at_most, domain={"T": Whole(1, 20), "L_max": Real(0.1, 60)},
+        literal=reaches_the_cap, witness={"T": 4, "L_max": 25.0},
     ),
     Claim(
         "S003-1.c.3", "25", CONDITIONAL,
         says="L_near allows some outliers, looks at a long distance",
-        truth="the cap is on a row's mean, min(c, Σ α D), not below Σ α min(c, D): a little weight "
-        "far away costs all of c, and beyond c nothing pulls the row back",
+        truth="the cap is on a row's mean, min(L_max, Σ α D²), not below Σ α min(L_max, D²): a "
+        "little weight far away costs all of L_max, and beyond that nothing pulls the row back",
         under_test=(near,),
         corrected=cap_is_on_the_row,
-        domain={"share": Real(0, 1), "distance": Whole(1, 30), "cap": Real(0.1, 60)},
-        literal=cheap_outlier, witness={"share": 0.01, "distance": 100, "cap": 25.0},
+        domain={"share": Real(0, 1), "distance": Whole(1, 30), "L_max": Real(0.1, 60)},
+        literal=cheap_outlier, witness={"share": 0.01, "distance": 100, "L_max": 25.0},
     ),
     Claim(
         "S003-1.d", "37", TRUE,
@@ -262,6 +262,6 @@ CLAIMS = [
         "also change nothing",
         under_test=(Penalty, focus),
         corrected=shaping_never_helps_the_optimum,
-        domain={"smaller": Real(0, 5), "larger": Real(0, 5)},
+        domain={"lamda": Real(0, 5), "more": Real(0, 5)},
     ),
 ]

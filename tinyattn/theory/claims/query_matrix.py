@@ -12,7 +12,11 @@ import numpy as np
 from tinyattn import ops
 from tinyattn.tensor import Tensor
 from tinyattn.theory.claim import CONDITIONAL, FALSE, TRUE, TYPO, Claim
-from tinyattn.theory.claims.orthogonal_inputs import made, missing, norm
+from tinyattn.theory.claims.distribution import by_hand
+from tinyattn.theory.claims.one_head import MUCH
+from tinyattn.theory.claims.orthogonal_inputs import made, missing
+from tinyattn.theory.claims.small_noise import length
+from tinyattn.theory.claims.value_matrix import weights_by_q
 from tinyattn.theory.construction import (
     Parts,
     beta_needed,
@@ -23,9 +27,6 @@ from tinyattn.theory.construction import (
 )
 from tinyattn.theory.finding import EXACT, NEARLY, Finding, at_most, equal, every, fact
 from tinyattn.theory.lab import Domain, Lab, Real
-
-MUCH = 50
-"""How many times as large something is that is ≫ another."""
 
 CLOSE = 0.05
 """How far an output may be from what it is close to, as a share of that."""
@@ -46,7 +47,7 @@ def scores(u: Parts, Q: Tensor, row: int) -> np.ndarray:
 def error(u: Parts, Q: Tensor, row: int) -> float:
     """How far c_1 or c_2 is from u_b - u_c or u_b, as a share of that."""
     wanted = (u.u_b - u.u_c, u.u_b)[row]
-    return norm(attention(u, Q)[0][row] - wanted) / norm(wanted)
+    return length(attention(u, Q)[0][row] - wanted) / length(wanted)
 
 
 # What is true --------------------------------------------------------------------------------
@@ -57,50 +58,55 @@ def weights_and_errors(lab: Lab, beta: float) -> Finding:
     u = made(lab, beta)
     c, weights = attention(u, u.query_matrix())
     off, formula = missing(beta), construction_errors(beta)
-    most, third = 1 - 2 * off, 1 / 3
-    c_1, c_2 = norm(c[0] - u.u_b + u.u_c), norm(c[1] - u.u_b)
+    c_1, c_2 = length(c[0] - u.u_b + u.u_c), length(c[1] - u.u_b)
     return every(
-        equal("weights", weights, [[off, off, most], [most, off, off], [third] * 3]),
-        equal("α_13", self_weight(beta), most),
+        equal("weights", weights, weights_by_q(beta)),
+        equal("α_13", self_weight(beta), 1 - 2 * off),
         equal("|c_1 - (u_b - u_c)|", [c_1, formula["c_1"]], [math.sqrt(5) * beta * off] * 2),
         equal("|c_2 - u_b|", [c_2, formula["c_2"]], [math.sqrt(2) * beta * off] * 2),
         equal("c_3", c[2], (2 * u.u_b - u.u_c) / 3),
     )
 
 
-def must_lead_both(lab: Lab, beta: float, first: float, second: float) -> Finding:
-    """If its key leads each other by Δ, an output is wrong by 2 e^-Δ of what is wanted, or less."""
+def must_lead_both(lab: Lab, beta: float, t_1: float, t_2: float) -> Finding:
+    """If its key leads each other by Δ, an output is wrong by 2 e^-Δ of what is wanted, or less.
+
+    Q has t_1 u_a u_dᵀ/β² and t_2 u_a u_aᵀ/β² more, which key 2 gains by.
+    """
     u = made(lab, beta)
-    Q = u.query_matrix() + (first * outer(u.u_a, u.u_d) + second * outer(u.u_a, u.u_a)) / beta**2
+    Q = u.query_matrix() + (t_1 * outer(u.u_a, u.u_d) + t_2 * outer(u.u_a, u.u_a)) / beta**2
     leads = [
         s[right] - max(s[i] for i in range(3) if i != right)
         for s, right in ((scores(u, Q, 0), 2), (scores(u, Q, 1), 0))
     ]
     return every(
-        equal("leads", leads, [beta**2 * (1 - max(0, x)) for x in (first, second)], 1e-9),
+        equal("leads", leads, [beta**2 * (1 - max(0, x)) for x in (t_1, t_2)], 1e-9),
         at_most("error of c_1", error(u, Q, 0), 2 * math.exp(-leads[0])),
         at_most("error of c_2", error(u, Q, 1), 2 * math.exp(-leads[1])),
     )
 
 
 def any_keys_will_do(lab: Lab, beta: float, longest: float) -> Finding:
-    """With an invertible K, and K^-T Q for Q, all scores are as before."""
+    """With an invertible K, and K^-T Q for Q, weights are as before; for any Q, as by KᵀQ."""
     u = made(lab, beta)
     turn = lab.orthonormal(u.u_a.shape[0], 0)
     lengths = lab.tensor(lab.rng.uniform(1 / longest, longest, turn.shape[0]))
     K, inverse = turn * lengths, turn / lengths  # inverse is K^-T
     Q, other = u.query_matrix(), lab.normal(*turn.shape)
-    product = ops.matmul(K.swapaxes(-1, -2), other)  # for any Q, not only this one
+    x = u.inputs().numpy()
+    any_scores = x @ other.numpy().T @ K.numpy() @ x.T  # x_jᵀ KᵀQ x_i, not only for this Q
+    wanted = weights_by_q(beta)
     return every(
-        equal("weights", attention(u, ops.matmul(inverse, Q), K)[1], attention(u, Q)[1]),
-        equal("weights of any Q", attention(u, other, K)[1], attention(u, product)[1], 1e-9),
+        equal("weights, K = I,", attention(u, Q)[1], wanted),
+        equal("weights", attention(u, ops.matmul(inverse, Q), K)[1], wanted),
+        equal("weights of any Q", attention(u, other, K)[1], by_hand(any_scores), 1e-9),
     )
 
 
-def queries_that_agree(lab: Lab, beta: float, share: float) -> Finding:
-    """u_d + share (u_a + u_c + u_d) for Q x_2, as all keys have the same score with the sum."""
+def queries_that_agree(lab: Lab, beta: float, s: float) -> Finding:
+    """u_d + s (u_a + u_c + u_d) for Q x_2, as all keys have the same score with the sum."""
     u = made(lab, beta)
-    query = u.u_d + share * (u.u_a + u.u_c + u.u_d)
+    query = u.u_d + s * (u.u_a + u.u_c + u.u_d)
     row, off = attention(u, outer(query, u.u_a) / beta**2)[1][1], missing(beta)
     return equal("α_2", row, [1 - 2 * off, off, off])
 
@@ -111,14 +117,14 @@ def only_the_difference(lab: Lab, A: float, B: float) -> Finding:
     return equal("share of e^A", share, (1 + math.tanh((A - B) / 2)) / 2)
 
 
-def length_needed(lab: Lab, error: float, shorter: float) -> Finding:
+def length_needed(lab: Lab, eta: float, shorter: float) -> Finding:
     """β² = ln(2(1 - η)/η) leaves η to the other weights, and a longer Q makes up for a short β."""
-    beta = beta_needed(error)
+    beta = beta_needed(eta)
     u, short = made(lab, beta), made(lab, beta * shorter)
     weights = attention(u, u.query_matrix())[1]
     return every(
-        equal("α_13", weights[0, 2], 1 - error),
-        equal("α_21", weights[1, 0], 1 - error),
+        equal("α_13", weights[0, 2], 1 - eta),
+        equal("α_21", weights[1, 0], 1 - eta),
         equal("shorter vectors", attention(short, short.query_matrix() / shorter**2)[1], weights),
         equal("β for 10, 1 and 0.1 %", [beta_needed(e) for e in (0.1, 0.01, 0.001)],
               (1.700, 2.300, 2.757), 0.0005),
@@ -128,46 +134,45 @@ def length_needed(lab: Lab, error: float, shorter: float) -> Finding:
 # What the sheet says -------------------------------------------------------------------------
 
 
-def enough(u: Parts, row: int, better: int, worse: int, term: Tensor) -> Finding:
-    """If one key beats one other, the output is close; Q has a term more in this row."""
-    Q = u.query_matrix() + outer(term, (u.u_d, u.u_a)[row]) / u.beta**2
+def enough(u: Parts, row: int, better: int, worse: int, added: str, t: float) -> Finding:
+    """If one key beats one other, the output is close; Q has t times an outer product more."""
+    to = ("u_d", "u_a")[row]
+    Q = u.query_matrix() + t * outer(getattr(u, added), getattr(u, to)) / u.beta**2
     s, off = scores(u, Q, row), error(u, Q, row)
     return fact(
         s[better] - s[worse] < math.log(MUCH) or off < CLOSE,
         f"c_{row + 1} is close",
-        f"scores ({', '.join(f'{x + 0:.0f}' for x in s.round(9))}), and c_{row + 1} is wrong by "
-        f"{off:.0%}",
+        f"Q + t {added} {to}ᵀ/β² has scores ({', '.join(f'{x + 0:.0f}' for x in s.round(9))}) "
+        f"for x_{row + 1}, and c_{row + 1} is wrong by {off:.0%}",
     )
 
 
-def third_beats_first(lab: Lab, beta: float, term: float) -> Finding:
+def third_beats_first(lab: Lab, beta: float, t: float) -> Finding:
     """For c_1 it is enough that key 3 beats key 1; Q x_1 has a term in u_a more."""
-    u = made(lab, beta)
-    return enough(u, 0, 2, 0, u.u_a * term)
+    return enough(made(lab, beta), 0, 2, 0, "u_a", t)
 
 
-def first_beats_third(lab: Lab, beta: float, term: float) -> Finding:
+def first_beats_third(lab: Lab, beta: float, t: float) -> Finding:
     """For c_2 it is enough that key 1 beats key 3; Q x_2 has a term in u_a more."""
-    u = made(lab, beta)
-    return enough(u, 1, 0, 2, u.u_a * term)
+    return enough(made(lab, beta), 1, 0, 2, "u_a", t)
 
 
-def first_beats_second(lab: Lab, beta: float, term: float) -> Finding:
+def first_beats_second(lab: Lab, beta: float, t: float) -> Finding:
     """For c_2 it is enough that key 1 beats key 2; Q x_2 has a term in u_c more."""
-    u = made(lab, beta)
-    return enough(u, 1, 0, 1, u.u_c * term)
+    return enough(made(lab, beta), 1, 0, 1, "u_c", t)
 
 
-def query_contains_u_d(lab: Lab, beta: float, share: float) -> Finding:
-    """If c_2 is close to u_b, then Q x_2 has a part in u_d."""
+def query_contains_u_d(lab: Lab, beta: float, s: float) -> Finding:
+    """If c_2 is close to u_b, then Q x_2 has a part in u_d; here it is u_d + s(u_a + u_c + u_d)."""
     u = made(lab, beta)
-    query = u.u_d + share * (u.u_a + u.u_c + u.u_d)
+    query = u.u_d + s * (u.u_a + u.u_c + u.u_d)
     Q = outer(query, u.u_a) / beta**2
     part, row = ops.matmul(query, u.u_d).item() / beta**2, attention(u, Q)[1].numpy()[1]
     return fact(
         error(u, Q, 1) > CLOSE or abs(part) > EXACT,
         f"{part:.2f} u_d in it",
-        f"no u_d in it, and α_2 = ({', '.join(f'{w:.4f}' for w in row)})",
+        "u_d + s(u_a + u_c + u_d) for Q x_2 has no u_d in it, and α_2 = "
+        f"({', '.join(f'{w:.4f}' for w in row)})",
     )
 
 
@@ -196,7 +201,7 @@ def positive_is_enough(lab: Lab, beta: float) -> Finding:
 
 
 # fmt: off
-LEADS: Domain = {"beta": Real(0.1, 6), "first": Real(-3, 3), "second": Real(-3, 3)}
+LEADS: Domain = {"beta": Real(0.1, 6), "t_1": Real(-3, 3), "t_2": Real(-3, 3)}
 
 CLAIMS = [
     Claim(
@@ -206,7 +211,7 @@ CLAIMS = [
         "error is 2e^-Δ of what is wanted at most",
         under_test=(self_attention, Parts.query_matrix),
         corrected=must_lead_both, domain=LEADS,
-        literal=third_beats_first, witness={"beta": 2.0, "term": 10.0},
+        literal=third_beats_first, witness={"beta": 3.0, "t": 10.0},
     ),
     Claim(
         "S000-e.ii.9", "205-207", FALSE,
@@ -214,7 +219,7 @@ CLAIMS = [
         truth="key 1 must beat key 2 as well",
         under_test=(self_attention, Parts.query_matrix),
         corrected=must_lead_both, domain=LEADS,
-        literal=first_beats_third, witness={"beta": 2.0, "term": 10.0},
+        literal=first_beats_third, witness={"beta": 3.0, "t": 10.0},
     ),
     Claim(
         "S000-e.ii.10", "209", TRUE,
@@ -229,7 +234,7 @@ CLAIMS = [
         truth="x_3ᵀ Q x_2 is meant on the right; in fact both comparisons are needed",
         under_test=(self_attention, Parts.query_matrix),
         corrected=must_lead_both, domain=LEADS,
-        literal=first_beats_second, witness={"beta": 2.0, "term": 10.0},
+        literal=first_beats_second, witness={"beta": 3.0, "t": 10.0},
     ),
     Claim(
         "S000-e.ii.12", "219", FALSE,
@@ -237,8 +242,8 @@ CLAIMS = [
         truth="u_d + s(u_a + u_c + u_d) gives the same weights for any s; for s = -1 it is "
         "-(u_a + u_c)",
         under_test=(self_attention,),
-        corrected=queries_that_agree, domain={"beta": Real(0.05, 6), "share": Real(-3, 3)},
-        literal=query_contains_u_d, witness={"beta": 2.0, "share": -1.0},
+        corrected=queries_that_agree, domain={"beta": Real(0.05, 6), "s": Real(-3, 3)},
+        literal=query_contains_u_d, witness={"beta": 2.0, "s": -1.0},
     ),
     Claim(
         "S000-e.ii.13", "223-250", CONDITIONAL,
@@ -263,7 +268,7 @@ CLAIMS = [
         truth="a weight of 1 - η needs β² ≥ ln(2(1 - η)/η): β = 1.700, 2.300 and 2.757 for "
         "η = 0.1, 0.01 and 0.001; or a Q that is so much longer",
         under_test=(self_attention, Parts.query_matrix, beta_needed),
-        corrected=length_needed, domain={"error": Real(1e-6, 0.66), "shorter": Real(0.1, 1)},
+        corrected=length_needed, domain={"eta": Real(1e-6, 0.66), "shorter": Real(0.1, 1)},
         literal=positive_is_enough, witness={"beta": 1.0},
     ),
 ]

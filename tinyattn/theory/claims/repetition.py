@@ -7,10 +7,12 @@ Next: attention in general.
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 
 from tinyattn.theory.claim import CONDITIONAL, OPEN, TRUE, TYPO, Claim
+from tinyattn.theory.claims.distribution import by_hand
 from tinyattn.theory.finding import NEARLY, Finding, at_most, equal, every, fact
 from tinyattn.theory.lab import Lab, OneOf, Real, Reals, Whole
 from tinyattn.theory.repetition import (
@@ -22,12 +24,12 @@ from tinyattn.theory.repetition import (
 )
 
 
-def random_model(lab: Lab, words: int, ties: bool = False) -> Trigram:
+def random_model(lab: Lab, V: int, ties: bool = False) -> Trigram:
     """Any scores; or small whole ones, of which many are equal."""
-    queries, embeddings = lab.normal(words, words, 3), lab.normal(words, 3)
+    queries, embeddings = lab.normal(V, V, 3), lab.normal(V, 3)
     if ties:
-        queries = lab.tensor(lab.rng.integers(-1, 2, (words, words, 3)))
-        embeddings = lab.tensor(lab.rng.integers(-1, 2, (words, 3)))
+        queries = lab.tensor(lab.rng.integers(-1, 2, (V, V, 3)))
+        embeddings = lab.tensor(lab.rng.integers(-1, 2, (V, 3)))
     return Trigram(queries, embeddings)
 
 
@@ -37,24 +39,23 @@ def model_of(lab: Lab, scores: tuple[float, ...]) -> Trigram:
     return Trigram(lab.tensor(np.tile(scores, (n, n, 1))), lab.tensor(np.eye(n)))
 
 
-def on_a_circle(words: int) -> np.ndarray:
+def on_a_circle(V: int) -> np.ndarray:
     """Embeddings of two numbers, all of length 1."""
-    angle = 2 * np.pi * np.arange(words) / words
+    angle = 2 * np.pi * np.arange(V) / V
     return np.stack([np.cos(angle), np.sin(angle)], axis=1)
 
 
 # What is true --------------------------------------------------------------------------------
 
 
-def predicts_the_next(lab: Lab, words: int) -> Finding:
+def predicts_the_next(lab: Lab, V: int) -> Finding:
     """A distribution of the third word for each pair; greedy text takes its largest."""
-    model = random_model(lab, words)
+    model = random_model(lab, V)
     scores = np.einsum("abi,wi->abw", model.queries.numpy(), model.embeddings.numpy())
-    e = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    first, second, third = model.write(0, words - 1, 1)
+    first, second, third = model.write(0, V - 1, 1)
     p = model.probabilities(first, second).numpy()
     return every(
-        equal("P", p, e[0, words - 1] / e[0, words - 1].sum()),
+        equal("P", p, by_hand(scores[0, V - 1])),
         equal("P of the third word", p[third], p.max()),
     )
 
@@ -74,29 +75,32 @@ def zero_and_infinity(lab: Lab, scores: tuple[float, ...], beta: float) -> Findi
     )
 
 
-def must_come_again(lab: Lab, words: int, temperature: float) -> Finding:
+def must_come_again(lab: Lab, V: int, temperature: float) -> Finding:
     """V² + 2 words hold a bigram twice; the de Bruijn table needs all of them, in 2 dimensions."""
-    most, model = words**2 + 2, random_model(lab, words)
-    hot = first_repeat(model.write(0, 0, words**2, temperature=temperature, seed=words))
-    free = first_repeat(lab.rng.integers(words, size=most).tolist())
-    longest = table_model(de_bruijn_table(words), on_a_circle(words), lab.device)
+    most, model = V**2 + 2, random_model(lab, V)
+    hot = first_repeat(model.write(0, 0, V**2, temperature=temperature, seed=V))
+    free = first_repeat(lab.rng.integers(V, size=most).tolist())
+    longest = table_model(de_bruijn_table(V), on_a_circle(V), lab.device)
     return every(
         fact(hot is not None, f"again after {hot} words", f"no bigram twice in {most} words"),
         fact(free is not None, f"after {free} words", f"no bigram twice in {most} free words"),
         equal("de Bruijn: words", first_repeat(longest.text(0, 0)), most),
-        equal("loop", loop(longest.text(0, 0)), (0, words**2)),
+        equal("loop", loop(longest.text(0, 0)), (0, V**2)),
     )
 
 
-def goes_round(lab: Lab, words: int, ties: bool) -> Finding:
+def goes_round(lab: Lab, V: int, ties: bool) -> Finding:
     """If equal pairs have equal successors, what was a bigram's sequel is so again, for ever."""
-    model, start = random_model(lab, words, ties), lab.rng.integers(words, size=2)
-    text = model.write(int(start[0]), int(start[1]), 3 * words**2)
+    model, start = random_model(lab, V, ties), lab.rng.integers(V, size=2)
+    text = model.write(int(start[0]), int(start[1]), 3 * V**2)
+    scores = model.queries.numpy() @ model.embeddings.numpy().T
+    best = [int(scores[a, b].argmax()) for a, b in pairwise(text[:-1])]
     found = loop(text)
     assert found is not None
     before, period = found
     return every(
-        at_most("preperiod + period", before + period, words**2),
+        fact(text[2:] == best, "likeliest words", "not the likeliest words"),
+        at_most("preperiod + period", before + period, V**2),
         fact(text[before:-period] == text[before + period :], "the text is a loop", "it is none"),
         equal("its first repeat", first_repeat(text), before + period + 2),
     )
@@ -152,7 +156,7 @@ CLAIMS = [
         says="the model is P(w_{t+1} | w_t, w_{t+1})",
         truth="P(w_{t+2} | w_t, w_{t+1})",
         under_test=(Trigram,),
-        corrected=predicts_the_next, domain={"words": Whole(1, 6)},
+        corrected=predicts_the_next, domain={"V": Whole(1, 6)},
         literal=predicts_what_is_given, witness={"scores": (0.0, 0.0)},
     ),
     Claim(
@@ -169,14 +173,14 @@ CLAIMS = [
         truth="within V² + 2 words, at any temperature; no sooner for a de Bruijn table, which a "
         "softmax of embeddings with two numbers can be",
         under_test=(first_repeat, de_bruijn_table, table_model, Trigram),
-        corrected=must_come_again, domain={"words": Whole(1, 6), "temperature": Real(0, 5)},
+        corrected=must_come_again, domain={"V": Whole(1, 6), "temperature": Real(0, 5)},
     ),
     Claim(
         "S003-4.4", "88", CONDITIONAL,
         says="from then on text is a loop",
         truth="if there are no ties, or the last two words settle them: preperiod + period ≤ V²",
         under_test=(loop, first_repeat, Trigram),
-        corrected=goes_round, domain={"words": Whole(1, 6), "ties": OneOf((False, True))},
+        corrected=goes_round, domain={"V": Whole(1, 6), "ties": OneOf((False, True))},
         literal=repeats_for_ever, witness={"scores": (0.0, 0.0), "temperature": 1e-9},
     ),
     Claim(

@@ -12,6 +12,7 @@ import numpy as np
 
 from tinyattn.tensor import Tensor
 from tinyattn.theory.claim import CONDITIONAL, Claim
+from tinyattn.theory.claims.distribution import by_hand
 from tinyattn.theory.finding import Finding, at_most, equal, every
 from tinyattn.theory.lab import Lab, Real, Whole
 from tinyattn.theory.noisy_keys import noisy_keys, one_head, window_bound
@@ -32,27 +33,28 @@ def length(vector: Tensor) -> float:
     return float(np.linalg.norm(vector.numpy()))
 
 
-def weights_of(lab: Lab, keys: Tensor, query: Tensor) -> np.ndarray:
+def weights_under(lab: Lab, keys: Tensor, query: Tensor) -> np.ndarray:
     """What a head gives these keys; values do not matter."""
     return one_head(keys, lab.normal(keys.shape[-2], 1), query)[1].numpy()
 
 
-def noises(lab: Lab, keys: Tensor, query: Tensor, size: float) -> list[Tensor]:
-    """Keys with noise of this size: the worst, along the query, and one in a random direction."""
+def noises(lab: Lab, keys: Tensor, query: Tensor, delta: float) -> list[Tensor]:
+    """Keys with noise of δ: the worst, along the query, and one in a random direction."""
     ahead = np.array([1.0, *[-1.0] * (keys.shape[0] - 1)])
-    along = query * (size / max(length(query), 1e-300))
+    along = query * (delta / max(length(query), 1e-300))
     g = lab.rng.standard_normal(keys.shape)
-    anywhere = size * g / np.linalg.norm(g, axis=1, keepdims=True)
+    anywhere = delta * g / np.linalg.norm(g, axis=1, keepdims=True)
     return [keys + lab.tensor(ahead[:, None]) * along, keys + lab.tensor(anywhere)]
 
 
-def moves_at_most(lab: Lab, keys: Tensor, query: Tensor, size: float) -> Finding:
+def moves_at_most(lab: Lab, keys: Tensor, query: Tensor, delta: float) -> Finding:
     """½ Σ|Δα_i| ≤ tanh(|q|δ/2), since no score moves by more than |q|δ."""
-    before, farthest = weights_of(lab, keys, query), length(query) * size
-    noisy = noises(lab, keys, query, size)
-    moved = [np.abs(weights_of(lab, k, query) - before).sum() / 2 for k in noisy]
+    before, farthest = weights_under(lab, keys, query), length(query) * delta
+    noisy = noises(lab, keys, query, delta)
+    moved = [np.abs(weights_under(lab, k, query) - before).sum() / 2 for k in noisy]
     bound = largest_move([farthest, -farthest])
     return every(
+        equal("weights", before, by_hand(keys.numpy() @ query.numpy())),
         at_most("weights move by", moved, [bound, bound]),
         equal("bound", bound, math.tanh(farthest / 2)),
     )
@@ -61,68 +63,75 @@ def moves_at_most(lab: Lab, keys: Tensor, query: Tensor, size: float) -> Finding
 # What is true --------------------------------------------------------------------------------
 
 
-def inside_the_window(lab: Lab, n: int, M: float, size: float) -> Finding:
+def inside_the_window(lab: Lab, n: int, M: float, delta: float) -> Finding:
     """|c - ½(v_a + v_b)| ≤ diam(V)·((n - 2)/(n - 2 + 2e^M) + tanh(Mδ/√2)), if |k_i - μ_i| ≤ δ."""
     means, values = lab.orthonormal(n), lab.normal(n, 3)
     query, v = averaging_query(means, [0, 1], M), values.numpy()
     diameter = max(np.linalg.norm(x - y) for x in v for y in v)
-    errors = [
-        np.linalg.norm(one_head(keys, values, query)[0].numpy() - (v[0] + v[1]) / 2)
-        for keys in noises(lab, means, query, size)
+    outputs = [
+        one_head(keys, values, query)[0].numpy() for keys in noises(lab, means, query, delta)
     ]
+    errors = [np.linalg.norm(c - (v[0] + v[1]) / 2) for c in outputs]
+    pushed = M * delta * math.sqrt(2)
     rest = (n - 2) * math.exp(-M)
-    bound = rest / (rest + 2) + math.tanh(M * size / math.sqrt(2))
+    bound = rest / (rest + 2) + math.tanh(M * delta / math.sqrt(2))
+    worst = by_hand([M + pushed, M - pushed, *[-pushed] * (n - 2)])
     return every(
+        equal("c at worst", outputs[0], worst @ v),
         at_most("|c - ½(v_a + v_b)|", errors, [diameter * bound] * 2),
-        equal("bound", window_bound(n, M, size), bound),
+        equal("bound", window_bound(n, M, delta), bound),
     )
 
 
 def length_of_the_query_counts(
-    lab: Lab, n: int, c1: float, c2: float, x: float, size: float
+    lab: Lab, n: int, c1: float, c2: float, x: float, delta: float
 ) -> Finding:
     """Without noise x is free; with it, |q|² = 2c_1² + (n - 2)c_2² + |x|² bounds what moves."""
     space = lab.orthonormal(n + 1)
     means = space[:n]
     query = family_query(means, [0, 1], c1, c2, space[n] * x)
     return every(
-        equal("α_a without noise", weights_of(lab, means, query)[0], averaging_weight(n, c1 - c2)),
+        equal(
+            "α_a without noise", weights_under(lab, means, query)[0], averaging_weight(n, c1 - c2)
+        ),
         equal("|q|²", length(query) ** 2, 2 * c1**2 + (n - 2) * c2**2 + x**2, 1e-9),
-        moves_at_most(lab, means, query, size),
+        moves_at_most(lab, means, query, delta),
     )
 
 
-def bound_for_any_query(lab: Lab, n: int, length_q: float, size: float) -> Finding:
+def bound_for_any_query(lab: Lab, n: int, length_q: float, delta: float) -> Finding:
     """Any query of this length; for two keys the bound is attained, by scores of -|q|δ and 0."""
     keys = lab.orthonormal(n)
     direction = lab.normal(keys.shape[1])
     query = direction * (length_q / length(direction))
     space = lab.orthonormal(3)
-    pair, across = space[:2], space[2] * (length_q * math.sqrt(1 - size * size))
-    worst = query_of(pair, [-length_q * size, 0.0]) + across
-    moved = weights_of(lab, noises(lab, pair, worst, size)[0], worst) - weights_of(lab, pair, worst)
+    pair, across = space[:2], space[2] * (length_q * math.sqrt(1 - delta * delta))
+    worst = query_of(pair, [-length_q * delta, 0.0]) + across
+    moved = weights_under(lab, noises(lab, pair, worst, delta)[0], worst) - weights_under(
+        lab, pair, worst
+    )
     return every(
-        moves_at_most(lab, keys, query, size),
-        equal("the most", np.abs(moved).sum() / 2, math.tanh(length_q * size / 2)),
+        moves_at_most(lab, keys, query, delta),
+        equal("the most", np.abs(moved).sum() / 2, math.tanh(length_q * delta / 2)),
     )
 
 
 # What the sheets say -------------------------------------------------------------------------
 
 
-def even_on_average(lab: Lab, n: int, M: float, x: float, spread: float) -> Finding:
+def even_on_average(lab: Lab, n: int, M: float, x: float, alpha: float) -> Finding:
     """q = M(μ_a + μ_b) + x averages v_a and v_b, with noise α I in all keys."""
     space = lab.orthonormal(n + 1)
     query = family_query(space[:n], [0, 1], M, 0.0, space[n] * x)
-    weights = weights_of(lab, noisy_keys(lab.rng, space[:n], spread, [0.0] * n, 4000), query)
+    weights = weights_under(lab, noisy_keys(lab.rng, space[:n], alpha, [0.0] * n, 4000), query)
     return at_most("mean |α_a - ½|", np.abs(weights[:, 0] - 0.5).mean(), LITTLE)
 
 
-def moves_little(lab: Lab, M: float, size: float) -> Finding:
-    """Weights of two keys, averaged, under noise of this size."""
+def moves_little(lab: Lab, M: float, delta: float) -> Finding:
+    """Weights of two keys, averaged, under noise of δ."""
     means = lab.orthonormal(2)
     query = averaging_query(means, [0, 1], M)
-    worst = weights_of(lab, noises(lab, means, query, size)[0], query)
+    worst = weights_under(lab, noises(lab, means, query, delta)[0], query)
     return at_most("weights move by", abs(worst[0] - 0.5), LITTLE)
 
 
@@ -135,9 +144,9 @@ CLAIMS = [
         "M must lie in ln n ≪ M ≪ 1/(2√α)",
         under_test=(one_head, averaging_query, window_bound),
         corrected=inside_the_window,
-        domain={"n": Whole(2, 8), "M": Real(0, 30), "size": Real(0, 1)},
-        literal=lambda lab, n, M, spread: even_on_average(lab, n, M, 0.0, spread),
-        witness={"n": 5, "M": 1000.0, "spread": 1e-4},
+        domain={"n": Whole(2, 8), "M": Real(0, 30), "delta": Real(0, 1)},
+        literal=lambda lab, n, M, alpha: even_on_average(lab, n, M, 0.0, alpha),
+        witness={"n": 5, "M": 1000.0, "alpha": 1e-4},
     ),
     Claim(
         "S001-c.i", "106-107", CONDITIONAL,
@@ -145,9 +154,9 @@ CLAIMS = [
         truth="as S000-c.i: first α must vanish, then M may grow",
         under_test=(one_head, averaging_query, window_bound),
         corrected=inside_the_window,
-        domain={"n": Whole(2, 8), "M": Real(0, 30), "size": Real(0, 1)},
-        literal=lambda lab, n, M, spread: even_on_average(lab, n, M, 0.0, spread),
-        witness={"n": 2, "M": 10_000.0, "spread": 1e-6},
+        domain={"n": Whole(2, 8), "M": Real(0, 30), "delta": Real(0, 1)},
+        literal=lambda lab, n, M, alpha: even_on_average(lab, n, M, 0.0, alpha),
+        witness={"n": 2, "M": 10_000.0, "alpha": 1e-6},
     ),
     Claim(
         "S002-c.1", "10", CONDITIONAL,
@@ -156,9 +165,9 @@ CLAIMS = [
         under_test=(one_head, family_query, averaging_weight, largest_move),
         corrected=length_of_the_query_counts,
         domain={"n": Whole(2, 8), "c1": Real(-20, 20), "c2": Real(-20, 20), "x": Real(0, 100),
-                "size": Real(0, 1)},
-        literal=lambda lab, n, c1, x, spread: even_on_average(lab, n, c1, x, spread),
-        witness={"n": 5, "c1": 10.0, "x": 10_000.0, "spread": 1e-4},
+                "delta": Real(0, 1)},
+        literal=lambda lab, n, c1, x, alpha: even_on_average(lab, n, c1, x, alpha),
+        witness={"n": 5, "c1": 10.0, "x": 10_000.0, "alpha": 1e-4},
     ),
     Claim(
         "S004-c.2", "116", CONDITIONAL,
@@ -167,7 +176,7 @@ CLAIMS = [
         "small",
         under_test=(one_head, query_of, largest_move),
         corrected=bound_for_any_query,
-        domain={"n": Whole(2, 8), "length_q": Real(0.01, 50), "size": Real(0, 1)},
-        literal=moves_little, witness={"M": 100.0, "size": 0.01},
+        domain={"n": Whole(2, 8), "length_q": Real(0.01, 50), "delta": Real(0, 1)},
+        literal=moves_little, witness={"M": 100.0, "delta": 0.01},
     ),
 ]

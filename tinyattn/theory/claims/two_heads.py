@@ -14,7 +14,7 @@ import numpy as np
 from tinyattn import ops
 from tinyattn.tensor import Tensor
 from tinyattn.theory.claim import CONDITIONAL, TRUE, TYPO, Claim
-from tinyattn.theory.claims.copying import gap_decides
+from tinyattn.theory.claims.copying import lead_decides
 from tinyattn.theory.claims.multiplier import first_lengthened
 from tinyattn.theory.finding import NEARLY, Finding, at_least, at_most, equal, every
 from tinyattn.theory.lab import Domain, Lab, Real, Whole
@@ -72,15 +72,15 @@ def two_err_more(lab: Lab, n: int, M: float) -> Finding:
     )
 
 
-def noise_shortens_the_lead(lab: Lab, n: int, M: float, size: float) -> Finding:
+def noise_shortens_the_lead(lab: Lab, n: int, M: float, delta: float) -> Finding:
     """Noise of δ leaves each head a lead of M(1 - 2δ) at least: M may be as large as it likes."""
     means, found = lab.orthonormal(n), []
     g = lab.rng.standard_normal(means.shape)
-    anywhere = means + lab.tensor(size * g / np.linalg.norm(g, axis=1, keepdims=True))
-    exact = weight_bounds(M * (1 - 2 * size), n)[0]
+    anywhere = means + lab.tensor(delta * g / np.linalg.norm(g, axis=1, keepdims=True))
+    exact = weight_bounds(M * (1 - 2 * delta), n)[0]
     for j in (0, 1):
-        query, pushed = copying_query(means, j, M), np.full((n, 1), size)
-        pushed[j] = -size
+        query, pushed = copying_query(means, j, M), np.full((n, 1), delta)
+        pushed[j] = -delta
         for keys in (means + lab.tensor(pushed) * means[j], anywhere):
             found.append(one_head(keys, means, query)[1].numpy()[j])
     return every(
@@ -104,7 +104,7 @@ def average_of_the_heads(lab: Lab, n: int, M: float, y: float) -> Finding:
 
 
 def weights_of_two(lab: Lab, n: int, M: float, y: float) -> Finding:
-    """At most ½ + 1/2n of all weight is on one value while y ≥ 0, and ½ + ½/(n - 1) ever."""
+    """At most ½ + 1/(2n) of all weight is on one value while y ≥ 0, and ½ + ½/(n - 1) ever."""
     means = lab.orthonormal(n)
     _, weights = pair(lab, first_lengthened(means, y), means, lab.normal(n, 1), M)
     power, rest = math.exp(M * y), math.exp(-M)
@@ -118,13 +118,13 @@ def weights_of_two(lab: Lab, n: int, M: float, y: float) -> Finding:
     )
 
 
-def family_copies(lab: Lab, n: int, a1: float, a2: float, x: float) -> Finding:
+def family_copies(lab: Lab, n: int, a_1: float, a_2: float, x: float) -> Finding:
     """α_a = 1/(1 + (n - 1)e^-(a_1 - a_2)), whatever x."""
     space = lab.orthonormal(n + 1)
     means = space[:n]
-    query = family_query(means, [0], a1, a2, space[n] * x)
+    query = family_query(means, [0], a_1, a_2, space[n] * x)
     weight = one_head(means, means, query)[1].numpy()[0]
-    return equal("α_a", weight, 1 / (1 + (n - 1) * math.exp(a2 - a1)))
+    return equal("α_a", weight, 1 / (1 + (n - 1) * math.exp(a_2 - a_1)))
 
 
 # What the sheets say -------------------------------------------------------------------------
@@ -178,7 +178,7 @@ CLAIMS = [
         says="c_1 = v_a needs k_a·q_1 ≫ k_i·q_1 for i other than a and b",
         truth="for all i other than a: the lead over k_b counts as well",
         under_test=(ops.softmax, weight_bounds),
-        corrected=gap_decides, domain={"n": Whole(2, 40), "gap": Real(0, 40)},
+        corrected=lead_decides, domain={"n": Whole(2, 40), "lead": Real(0, 40)},
         literal=copies_if_ahead_of_others, witness={"scores": (20.0, 20.0, 0.0, 0.0)},
     ),
     Claim(
@@ -202,14 +202,14 @@ CLAIMS = [
         truth="α = 1/(1 + (n - 1)e^-M); noise of δ leaves a lead of M(1 - 2δ), so δ may be well "
         "below ½ and M as large as it likes",
         under_test=(one_head, copying_query, weight_bounds), corrected=noise_shortens_the_lead,
-        domain={"n": Whole(2, 8), "M": Real(0, 60), "size": Real(0, 0.5)},
+        domain={"n": Whole(2, 8), "M": Real(0, 60), "delta": Real(0, 0.5)},
         literal=lambda lab, n, M: copies_if_ahead_of_others(lab, (M, *[0.0] * (n - 1))),
         witness={"n": 100, "M": 3.0},
     ),
     Claim(
         "S001-d.ii.2", "167", CONDITIONAL,
         says="two heads never put all weight on one value",
-        truth="while y ≥ 0: at most ½ + 1/2n; for y < 0 k_b can have up to ½ + ½/(n - 1), all if "
+        truth="while y ≥ 0: at most ½ + 1/(2n); for y < 0 k_b can have up to ½ + ½/(n - 1), all if "
         "n = 2",
         under_test=PAIR, corrected=weights_of_two, domain=GIVEN,
         literal=never_all_on_one, witness={"n": 2, "M": 10.0, "y": -0.5},
@@ -219,8 +219,8 @@ CLAIMS = [
         says="q_1 = a_1 μ_a + a_2 Σ μ_i + x copies v_a if a_1 ≫ a_2",
         truth="α_a = 1/(1 + (n - 1)e^-(a_1 - a_2)): ≫ is a difference",
         under_test=(one_head, family_query), corrected=family_copies,
-        domain={"n": Whole(2, 8), "a1": Real(-30, 30), "a2": Real(-30, 30), "x": Real(0, 100)},
-        literal=lambda lab, n, a1, a2: copies_if_ahead_of_others(lab, (a1, *[a2] * (n - 1))),
-        witness={"n": 10, "a1": 1.0, "a2": 0.001},
+        domain={"n": Whole(2, 8), "a_1": Real(-30, 30), "a_2": Real(-30, 30), "x": Real(0, 100)},
+        literal=lambda lab, n, a_1, a_2: copies_if_ahead_of_others(lab, (a_1, *[a_2] * (n - 1))),
+        witness={"n": 10, "a_1": 1.0, "a_2": 0.001},
     ),
 ]

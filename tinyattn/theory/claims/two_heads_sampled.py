@@ -35,21 +35,37 @@ AHEAD = NormalDist().cdf(math.sqrt(2))
 """P(y > 0), y ~ N(1, ½): 0.921."""
 
 
-def variances(lab: Lab, values: Tensor, M: float) -> tuple[float, float]:
-    """Of the output over the law of y, summed over its numbers: one head, and two."""
+def outputs(lab: Lab, values: Tensor, M: float) -> tuple[np.ndarray, np.ndarray]:
+    """For every length in the law of y: of one head, and of two (N, E)."""
     means = lab.orthonormal(values.shape[0])
     keys = first_lengthened(means, stratified_lengths(STRATA))
     one = one_head(keys, values, averaging_query(means, [0, 1], M))[0].numpy()
-    two = pair(lab, keys, means, values, M)[0]
+    return one, pair(lab, keys, means, values, M)[0]
+
+
+def variances(lab: Lab, values: Tensor, M: float) -> tuple[float, float]:
+    """Of the output, summed over its numbers: one head, and two."""
+    one, two = outputs(lab, values, M)
     return float(one.var(axis=0).sum()), float(two.var(axis=0).sum())
+
+
+def scores_of_head(lab: Lab, own: float, rest: float, head: int) -> np.ndarray:
+    """Of three keys, for every length in the law of y, under a query of sheet 002: (N, 3)."""
+    means = lab.orthonormal(3)
+    keys = first_lengthened(means, stratified_lengths(STRATA))
+    scores: np.ndarray = ops.matmul(keys, family_query(means, [head], own, rest)).numpy()
+    return scores
 
 
 def share_led(lab: Lab, own: float, rest: float, head: int) -> float:
     """Of all lengths, in how many the head's own key has the largest score of three."""
-    means = lab.orthonormal(3)
-    keys = first_lengthened(means, stratified_lengths(STRATA))
-    query = family_query(means, [head], own, rest)
-    return float((ops.matmul(keys, query).numpy().argmax(axis=1) == head).mean())
+    return float((scores_of_head(lab, own, rest, head).argmax(axis=1) == head).mean())
+
+
+def as_on_average(lab: Lab, own: float, rest: float, head: int) -> Finding:
+    """The mean length is 1, so that mean scores are the numbers in the query."""
+    wanted = [own if i == head else rest for i in range(3)]
+    return equal("mean scores", scores_of_head(lab, own, rest, head).mean(axis=0), wanted)
 
 
 def first_head_missing(lab: Lab, n: int, M: float, lengths: np.ndarray) -> np.ndarray:
@@ -71,11 +87,13 @@ def lengths_ahead() -> np.ndarray:
 
 def variance_is_known(lab: Lab, n: int, M: float) -> Finding:
     """Var α_a|v_a - w|² and ¼Var α_a|v_a - v̄|²; for two keys they are 4 to 14.01 times apart."""
-    values = lab.normal(n, 3)
+    values = ops.concatenate([lab.normal(n, 3), lab.tensor(np.ones((n, 1)))], axis=1)
     known = [total_variance(values, 0, 1, M, heads) for heads in (1, 2)]
     factor = 4 * one_head_law(M, 2).variance() / two_head_law(M, 2).variance()
+    heads = outputs(lab, values, M)  # the last numbers are sums of weights
     found, engine = variances(lab, values, M), np.divide(*variances(lab, lab.orthonormal(2, 0), M))
     return every(
+        *(equal("weights sum to", c[:, 3].mean(), 1.0) for c in heads),
         equal("variances found, by known", np.divide(found, known), [1, 1], RELATIVE),
         equal("factor for two keys", engine, factor, factor * RELATIVE),
         at_least("factor for two keys", factor, 4),
@@ -83,20 +101,24 @@ def variance_is_known(lab: Lab, n: int, M: float) -> Finding:
     )
 
 
-def first_head_leads(lab: Lab, a1: float, ratio: float) -> Finding:
+def first_head_leads(lab: Lab, a_1: float, ratio: float) -> Finding:
     """P(k_a·q_1 > k_i·q_1) = Φ(√2(1 - a_2/a_1)); 1 for a_1 = 0 and a_2 < 0."""
     wanted = NormalDist().cdf(math.sqrt(2) * (1 - ratio))
     return every(
-        equal("share led by k_a", share_led(lab, a1, a1 * ratio, 0), wanted, ONE_STRATUM),
-        equal("share, if all others are repelled", share_led(lab, 0.0, -a1, 0), 1.0),
+        as_on_average(lab, a_1, a_1 * ratio, 0),
+        equal("share led by k_a", share_led(lab, a_1, a_1 * ratio, 0), wanted, ONE_STRATUM),
+        equal("share, if all others are repelled", share_led(lab, 0.0, -a_1, 0), 1.0),
     )
 
 
-def second_head_leads(lab: Lab, a3: float, ratio: float) -> Finding:
+def second_head_leads(lab: Lab, a_3: float, ratio: float) -> Finding:
     """k_a scores s a_4: P(k_a·q_2 > k_b·q_2) = Φ(√2(1 - a_3/a_4)), -√2 if a_4 < 0."""
     root = math.copysign(math.sqrt(2), ratio)
     lost = NormalDist().cdf(root * (1 - 1 / ratio)) if ratio else 0.0
-    return equal("share led by k_b", share_led(lab, a3, a3 * ratio, 1), 1 - lost, ONE_STRATUM)
+    return every(
+        as_on_average(lab, a_3, a_3 * ratio, 1),
+        equal("share led by k_b", share_led(lab, a_3, a_3 * ratio, 1), 1 - lost, ONE_STRATUM),
+    )
 
 
 def error_falls_like_one_over_m(lab: Lab, n: int, M: float) -> Finding:
@@ -120,7 +142,10 @@ def one_in_thirteen_is_all(lab: Lab, n: int, M: float) -> Finding:
     off, to_a = c - (v[0] + v[1]) / 2, v[0] - rest
     d = float(np.linalg.norm(to_a))
     near = (0.6 / M + ONE_STRATUM) / 4
+    early = first_head_missing(lab, n, M, np.array([1 / M]))
     return every(
+        equal("mean length", lengths.mean(), 1.0),
+        equal("1 - α_a of the first head at y = 1/M", early, [(n - 1) / (n - 1 + math.e)]),
         equal("share with y < 0", (lengths < 0).mean(), 1 - p, ONE_STRATUM),
         equal("c_1 at y = -½", c_turned, rest),
         equal("variance", off.var(axis=0).sum(), p * (1 - p) / 4 * d * d, near * d * d),
@@ -161,8 +186,9 @@ CLAIMS = [
         "S001-d.ii.1", "165", CONDITIONAL,
         says="one head may put all weight on v_a or v_b",
         truth="slowly, as S001-c.ii.9: P(η < α_a < 1 - η) = erf(ln((1 - η)/η)/M), for n = 2",
-        under_test=(one_head, stratified_lengths, one_head_law), corrected=in_between,
-        domain={"M": Real(0.1, 200), "least": Real(0.001, 0.499)},
+        under_test=(one_head, family_query, stratified_lengths, one_head_law),
+        corrected=in_between,
+        domain={"M": Real(0.1, 200), "eta": Real(0.001, 0.499)},
         literal=ends_on_one_value, witness={"M": 5.0},
     ),
     Claim(
@@ -171,22 +197,22 @@ CLAIMS = [
         truth="P(k_a·q_1 < k_i·q_1) = Φ(√2(a_2/a_1 - 1)): 0.0786 at a_2 = 0, 0.0023 at -a_1, and 0 "
         "for a_1 = 0 > a_2",
         under_test=(family_query, lengthened, stratified_lengths), corrected=first_head_leads,
-        domain={"a1": Real(0.5, 30), "ratio": Real(-5, 0.95)},
-        literal=lambda lab, a1, a2: at_least(
-            "share led by k_a", share_led(lab, a1, a2, 0), NEARLY_ALWAYS
+        domain={"a_1": Real(0.5, 30), "ratio": Real(-5, 0.95)},
+        literal=lambda lab, a_1, a_2: at_least(
+            "share led by k_a", share_led(lab, a_1, a_2, 0), NEARLY_ALWAYS
         ),
-        witness={"a1": 20.0, "a2": 0.0},
+        witness={"a_1": 20.0, "a_2": 0.0},
     ),
     Claim(
         "S002-d.2.2", "13", CONDITIONAL,
         says="k_b·q_2 ≫ k_i·q_2 for all i other than b",
         truth="k_a scores s a_4, so with a_4 ≠ 0 the second head hears the noise as well",
         under_test=(family_query, lengthened, stratified_lengths), corrected=second_head_leads,
-        domain={"a3": Real(0.5, 30), "ratio": Real(-5, 0.95)},
-        literal=lambda lab, a3, a4: at_least(
-            "share led by k_b", share_led(lab, a3, a4, 1), NEARLY_ALWAYS
+        domain={"a_3": Real(0.5, 30), "ratio": Real(-5, 0.95)},
+        literal=lambda lab, a_3, a_4: at_least(
+            "share led by k_b", share_led(lab, a_3, a_4, 1), NEARLY_ALWAYS
         ),
-        witness={"a3": 20.0, "a4": 10.0},
+        witness={"a_3": 20.0, "a_4": 10.0},
     ),
     Claim(
         "S002-d.2.3", "13", CONDITIONAL,

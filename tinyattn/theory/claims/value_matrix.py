@@ -11,7 +11,8 @@ import numpy as np
 from tinyattn import ops
 from tinyattn.tensor import Tensor
 from tinyattn.theory.claim import CONDITIONAL, FALSE, TRUE, TYPO, Claim
-from tinyattn.theory.claims.orthogonal_inputs import made, missing, norm
+from tinyattn.theory.claims.orthogonal_inputs import made, missing
+from tinyattn.theory.claims.small_noise import length
 from tinyattn.theory.construction import Parts, outer, self_attention
 from tinyattn.theory.finding import EXACT, Finding, at_least, equal, every, fact
 from tinyattn.theory.lab import Domain, Lab, Real
@@ -32,9 +33,15 @@ def unseen(u: Parts) -> Tensor:
     return u.u_b - u.u_c - u.u_d
 
 
-def other_matrix(u: Parts, share: float) -> Tensor:
-    """V less a share of u_b (u_b - u_c - u_d)ᵀ/β²; all of it leaves u_b u_dᵀ + (u_b - u_c) u_cᵀ."""
-    return u.value_matrix() - share * outer(u.u_b, unseen(u)) / u.beta**2
+def other_matrix(u: Parts, s: float) -> Tensor:
+    """V - s u_b (u_b - u_c - u_d)ᵀ/β²; s = 1 leaves u_b u_dᵀ + (u_b - u_c) u_cᵀ, by β²."""
+    return u.value_matrix() - s * outer(u.u_b, unseen(u)) / u.beta**2
+
+
+def weights_by_q(beta: float) -> np.ndarray:
+    """What Q = (u_d u_aᵀ + u_c u_dᵀ)/β² gives: x_1 reads x_3, x_2 reads x_1, x_3 all alike."""
+    off = missing(beta)
+    return np.array([[off, off, 1 - 2 * off], [1 - 2 * off, off, off], [1 / 3] * 3])
 
 
 # What is true --------------------------------------------------------------------------------
@@ -59,7 +66,7 @@ def any_matrix_of_a_family(lab: Lab, beta: float) -> Finding:
     """V + w zᵀ, with z orthogonal to all inputs, gives the same values and outputs; so does V'."""
     u = made(lab, beta)
     V, Q = u.value_matrix(), u.query_matrix()
-    outputs = self_attention(u.inputs(), Q, None, V)[0] / beta
+    outputs = weights_by_q(beta) @ wanted_values(u).numpy() / beta
     free = outer(lab.normal(V.shape[0]), unseen(u)) / beta
     direct = (outer(u.u_b, u.u_d) + outer(u.u_b - u.u_c, u.u_c)) / beta**2
     return every(
@@ -67,7 +74,7 @@ def any_matrix_of_a_family(lab: Lab, beta: float) -> Finding:
         *(equal("values, in β,", values(u, W) / beta, wanted_values(u) / beta)
           for W in (direct, V + free)),
         *(equal("outputs, in β,", self_attention(u.inputs(), Q, None, W)[0] / beta, outputs)
-          for W in (direct, V + free)),
+          for W in (V, direct, V + free)),
     )  # fmt: skip
 
 
@@ -87,14 +94,15 @@ def second_value_is_free(lab: Lab, beta: float) -> Finding:
     """V x_2 = 0; a term w u_aᵀ would only move c_1 and c_2 by w/(2 + e^β²)."""
     u = made(lab, beta)
     w, V = lab.normal(u.u_a.shape[0]), u.value_matrix()
-    before, after = (
+    without, with_w = (
         self_attention(u.inputs(), u.query_matrix(), None, W)[0]
         for W in (V, V + outer(w, u.u_a) / beta**2)
     )
-    moved = w.numpy() * missing(beta)
+    wanted = weights_by_q(beta) @ wanted_values(u).numpy()
     return every(
         equal("V x_2", values(u, V)[1], w * 0),
-        equal("moved", (after - before)[:2], [moved, moved]),
+        equal("c_1 and c_2", without[:2], wanted[:2]),
+        equal("with w", with_w[:2], wanted[:2] + w.numpy() * missing(beta)),
     )
 
 
@@ -114,38 +122,39 @@ def outer_product_of_itself(lab: Lab, beta: float) -> Finding:
 def value_is_a_product(lab: Lab, beta: float) -> Finding:
     """V x_3 = u_b u_c: the product of two vectors, a number."""
     u = made(lab, beta)
-    length = norm(values(u, u.value_matrix())[2])
+    long = length(values(u, u.value_matrix())[2])
     product = abs(ops.matmul(u.u_b, u.u_c).item())
     return fact(
-        abs(length - product) < EXACT,
+        abs(long - product) < EXACT,
         "V x_3 as long",
-        f"u_b·u_c = {product:.0f}, and V x_3 has the length {length:.3f}",
+        f"u_b·u_c = {product:.0f}, and V x_3 has the length {long:.3f}",
     )
 
 
-def has_no_term_in_u_d(lab: Lab, beta: float, share: float) -> Finding:
-    """If V x_i are as wanted, V has no term in u_d."""
+def has_no_term_in_u_d(lab: Lab, beta: float, s: float) -> Finding:
+    """If V x_i are as wanted, V has no term in u_d; here it is V - s u_b (u_b - u_c - u_d)ᵀ/β²."""
     u = made(lab, beta)
-    V = other_matrix(u, share)
-    term = norm(ops.matmul(V, u.u_d)) / beta
+    V = other_matrix(u, s)
+    term = length(ops.matmul(V, u.u_d)) / beta
     right = equal("V x_i", values(u, V), wanted_values(u)).holds
     return fact(
         not right or term < EXACT,
         "no term in u_d",
-        f"V x_i are u_b, 0 and u_b - u_c, and V u_d has the length {term:.2g} β",
+        "V - s u_b(u_b - u_c - u_d)ᵀ/β² gives u_b, 0 and u_b - u_c, and takes u_d to a vector of "
+        f"length {term:.2g} β",
     )
 
 
-def has_a_term_in_u_b(lab: Lab, beta: float, share: float) -> Finding:
-    """If V x_i are as wanted, V has a term u_b u_bᵀ."""
+def has_a_term_in_u_b(lab: Lab, beta: float, s: float) -> Finding:
+    """If V x_i are as wanted, V has a term u_b u_bᵀ; here it is V - s u_b (u_b - u_c - u_d)ᵀ/β²."""
     u = made(lab, beta)
-    V = other_matrix(u, share)
-    term = norm(ops.matmul(V, u.u_b)) / beta
+    V = other_matrix(u, s)
+    term = length(ops.matmul(V, u.u_b)) / beta
     right = equal("V x_i", values(u, V), wanted_values(u)).holds
     return fact(
         not right or term > EXACT,
         "there is a term in u_b",
-        f"V x_i are u_b, 0 and u_b - u_c, and V u_b = {term:.0f}",
+        f"V - s u_b(u_b - u_c - u_d)ᵀ/β² gives u_b, 0 and u_b - u_c, and takes u_b to {term:.0f}",
     )
 
 
@@ -154,7 +163,7 @@ def without_transposes(lab: Lab, beta: float) -> Finding:
     u = made(lab, beta)
     number = (ops.matmul(u.u_b, u.u_b) - ops.matmul(u.u_c, u.u_c)).item() / u.beta**2
     return fact(
-        norm(number * u.inputs()[0] - u.u_b) < EXACT,
+        length(number * u.inputs()[0] - u.u_b) < EXACT,
         "V x_1 = u_b",
         f"u_b·u_b - u_c·u_c = {abs(number):.0f}, so V x_1 would be 0",
     )
@@ -178,7 +187,7 @@ CLAIMS = [
         "and z = u_b - u_c - u_d, which is orthogonal to all inputs",
         under_test=(Parts.value_matrix, self_attention),
         corrected=any_matrix_of_a_family, domain={"beta": Real(0.01, 10)},
-        literal=has_no_term_in_u_d, witness={"beta": 2.0, "share": 1.0},
+        literal=has_no_term_in_u_d, witness={"beta": 2.0, "s": 1.0},
     ),
     Claim(
         "S000-e.ii.3", "178", CONDITIONAL,
@@ -186,7 +195,7 @@ CLAIMS = [
         truth="on the left, yes: V x_1 = u_b and V(x_1 - x_3) = u_c, so its rank is 2 or more; on "
         "the right no u_bᵀ is needed",
         under_test=(Parts.value_matrix,), corrected=columns_contain_both, domain=BETA,
-        literal=has_a_term_in_u_b, witness={"beta": 2.0, "share": 1.0},
+        literal=has_a_term_in_u_b, witness={"beta": 2.0, "s": 1.0},
     ),
     Claim(
         "S000-e.ii.4", "180", TRUE,

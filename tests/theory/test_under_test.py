@@ -1,0 +1,104 @@
+"""A claim notices when a function breaks that it says it tests."""
+
+import dataclasses
+import importlib
+import pkgutil
+import sys
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from inspect import getattr_static
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tinyattn
+from tinyattn import Tensor
+from tinyattn.nn import Module
+from tinyattn.theory import CLAIMS, Claim, judge
+
+for module in pkgutil.walk_packages(tinyattn.__path__, "tinyattn."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
+MODULES = [module for name, module in sys.modules.items() if name.startswith("tinyattn.")]
+
+MISTAKES: dict[str, Callable[[Any], Any]] = {
+    "nothing": lambda a: a * 0,
+    "too much": lambda a: a * 1.07 + 0.01,
+    "far too much": lambda a: a * 10,
+    "negative": lambda a: -a - 0.01,
+}
+PAIRS = [(claim, function) for claim in CLAIMS.values() for function in claim.under_test]
+
+
+def wrong(value: Any, mistake: Callable[[Any], Any]) -> Any:
+    """The same kind of thing, with other numbers in it."""
+    match value:
+        case bool() | np.bool_():
+            return not value
+        case int() | np.integer():
+            return int(mistake(value)) + 1
+        case np.ndarray() if value.dtype == bool:
+            return ~value
+        case np.ndarray() if value.dtype.kind in "iu":
+            return mistake(value).astype(value.dtype) + 1
+        case float() | np.floating() | Fraction() | np.ndarray() | Tensor():
+            return mistake(value)  # and so are a tensor's gradients
+        case tuple() if hasattr(value, "_fields"):
+            return type(value)(*(wrong(part, mistake) for part in value))
+        case tuple() | list():
+            return type(value)(wrong(part, mistake) for part in value)
+        case dict():
+            return {key: wrong(part, mistake) for key, part in value.items()}
+        case Module():
+            for parameter in value.parameters():
+                parameter.data = mistake(parameter.data)
+            return value
+        case _ if dataclasses.is_dataclass(value):
+            parts = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
+            return dataclasses.replace(value, **{k: wrong(v, mistake) for k, v in parts.items()})
+        case Iterator():
+            return (wrong(part, mistake) for part in value)
+    return value
+
+
+def places(thing: Any) -> list[list[tuple[Any, str, Any]]]:
+    """Where it has to be replaced: a function everywhere at once, of a class each part alone."""
+    if isinstance(thing, type):
+        parts = [(thing, name, getattr_static(thing, name)) for name in dir(thing)]
+        return [[part] for part in parts if isinstance(part[2], FunctionType | property | str)
+                and (not part[1].startswith("_") or part[1] == "__call__")]  # fmt: skip
+    classes = [c for module in MODULES for c in vars(module).values() if isinstance(c, type)]
+    owners = [*MODULES, *{c for c in classes if c.__module__.startswith("tinyattn.")}]
+    return [[(owner, name, value) for owner in owners
+             for name, value in vars(owner).items() if value is thing]]  # fmt: skip
+
+
+def broken(thing: Any, mistake: Callable[[Any], Any]) -> Any:
+    """One that does the same, and then the mistake; a formula of costs with a term too many."""
+    if isinstance(thing, str):
+        return f"{thing} + C·C"
+    if isinstance(thing, property):
+        return property(lambda self: wrong(thing.fget(self), mistake))
+    return lambda *args, **options: wrong(thing(*args, **options), mistake)
+
+
+@pytest.mark.parametrize(
+    ("claim", "function"), PAIRS, ids=[f"{c.id}-{f.__qualname__}" for c, f in PAIRS]
+)
+def test_a_broken_function_is_noticed(
+    claim: Claim, function: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    truth = Claim(
+        claim.id, claim.lines, tinyattn.theory.Verdict.TRUE, claim.says, claim.truth,
+        claim.under_test, claim.corrected, claim.domain,
+    )  # fmt: skip
+    for together in places(function):
+        for mistake in MISTAKES.values():
+            with monkeypatch.context() as patch:
+                for owner, name, value in together:
+                    patch.setattr(owner, name, broken(value, mistake))
+                if not judge(truth, draws=4).ok:
+                    return
+    pytest.fail(f"{claim.id} holds although {function.__qualname__} is wrong")
