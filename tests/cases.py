@@ -124,6 +124,10 @@ def where(np: Any, condition: Any, a: Any, b: Any) -> Any:
     return condition * a + ~condition * b
 
 
+def reshape(np: Any, x: Any, shape: Any) -> Any:
+    return np.reshape(x, shape)  # by position: its name is younger than NumPy 2.0
+
+
 def transpose(np: Any, x: Any, axes: Any = None) -> Any:
     return np.transpose(x, axes and [a % x.ndim for a in axes])
 
@@ -288,9 +292,9 @@ CASES: dict[str, list[Case]] = {
     "cumsum": [case(like("cumsum"), normal(3, 4), axis=axis) for axis in (0, 1, -1)],
     "logsumexp": reduction(logsumexp),
     "reshape": [
-        case(like("reshape"), normal(2, 6), shape=(3, -1)),
-        case(like("reshape"), normal(1, 1), shape=()),
-        case(like("reshape"), normal(0, 2), shape=(4, 0)),
+        case(reshape, normal(2, 6), shape=(3, -1)),
+        case(reshape, normal(1, 1), shape=()),
+        case(reshape, normal(0, 2), shape=(4, 0)),
     ],
     "transpose": [
         case(transpose, normal(2, 3, 4)),

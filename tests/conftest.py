@@ -1,13 +1,14 @@
 """What all tests share: repeatable Hypothesis runs, and the devices to run on."""
 
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import strict
 from hypothesis import Phase, settings
 
-from tinyattn.backend import Device, get_device, register
+from tinyattn.backend import Device, get_device, one_blas_thread, register
 
 settings.register_profile("ci", deadline=None, derandomize=True, max_examples=40)
 settings.register_profile("search", deadline=None, max_examples=2_000)  # looks for new mistakes
@@ -25,6 +26,13 @@ def _gpu() -> list[Any]:
     except RuntimeError:
         return []
     return [pytest.param("cuda", marks=pytest.mark.gpu)]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_blas_thread() -> Iterator[None]:
+    """Matrices are small here, and threads would wait for each other where a core is busy."""
+    with one_blas_thread():
+        yield
 
 
 @pytest.fixture(scope="session", params=["cpu", "strict", *_gpu()])

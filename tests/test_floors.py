@@ -54,12 +54,11 @@ def chapter(module: str) -> int:
     return CHAPTERS.index(".".join(module.split(".")[:2]))
 
 
-def page(module: str) -> int | None:
-    """Where a file stands in its chapter, if the chapter's __init__ is a table of contents."""
-    package = ".".join(module.split(".")[:2])
-    if module == package or package == "tinyattn.cli":
+def page(module: str, package: str) -> int | None:
+    """Where a file stands in a folder, if the folder's __init__ is a table of contents."""
+    if package in ("tinyattn", "tinyattn.cli"):
         return None
-    contents = imports(MODULES[package])
+    contents = imports(MODULES[package]) if package in MODULES else []
     return contents.index(module) if module in contents else None
 
 
@@ -72,8 +71,9 @@ def test_a_file_imports_from_earlier_chapters_and_pages(file: Path) -> None:
     module = module_of(file)
     for other in imports(file):
         assert chapter(other) <= chapter(module), f"{module} imports {other}"
-        here, there = page(module), page(other)
-        if chapter(other) == chapter(module) and here is not None and there is not None:
+        folder = module.rpartition(".")[0]
+        here, there = page(module, folder), page(other, folder)
+        if here is not None and there is not None:
             assert there < here, f"{module} imports {other}"
 
 

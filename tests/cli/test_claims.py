@@ -47,7 +47,7 @@ def test_filters(as_json: AsJson) -> None:
 
 def test_text(tinyattn: Any) -> None:
     said = tinyattn("claims", "--sheet", "002", "--verdict", "false", "--draws", 1).stdout
-    assert re.search(r"^S002-a\.2 +FALSE  ok  if scores are not negative", said, re.M)
+    assert re.search(r"^S002-a\.2 +FALSE  as expected  if scores are not negative", said, re.M)
     assert re.search(r"^S002-a\.2 +FALSE, sheet 002, line 7$", said, re.M)
     assert " but  scores = (10, 9.9): α_j 0.525 instead of 1\n" in said
     assert max(map(len, said.splitlines())) <= 120
@@ -109,7 +109,7 @@ def test_an_unexpected_result_is_shown_and_is_a_failure(
     ("words", "message"),
     [
         ("--id S000-a.22", "there is no claim 'S000-a.22'; did you mean S000-a.2"),
-        ("--id S000-a.2 --sheet 004", "no claim fits"),
+        ("--id S000-a.2 --sheet 004", "no claim is left"),
         ("--sheet 005", "'005' is not one of"),
         ("--verdict wrong", "'wrong' is not one of"),
         ("--html no/such/place.html", "no such folder"),

@@ -37,21 +37,26 @@ def test_a_model_that_was_not_pretrained_has_no_corpus(
     words = ["evaluate", job.dev, "--from", tmp_path / "f", "--report", "--train", job.train]
     assert as_json(*words)["report"]["answers"]["only_in_corpus"]["count"] == 0
     assert f"training texts: {job.train}\n" in tinyattn(*words).stdout
+    said = tinyattn(*words, "--corpus", job.corpus).stderr
+    assert said == "note: the model was not pretrained, so it has not read --corpus\n"
 
 
 def test_other_texts_than_those_of_the_run_are_noticed(
     job: Any, tinyattn: Any, tmp_path: Path
 ) -> None:
     plain = ["evaluate", job.dev, "--predictions", tmp_path / "p", "--report", "--from"]
-    other = [*plain, job.finetuned, "--train", job.dev]
-    assert "note: the model was finetuned on other pairs" in tinyattn(*other).stderr
+    other = [*plain, job.finetuned, "--train", job.dev, "--corpus", job.corpus]
+    said = tinyattn(*other).stderr
+    assert said.startswith("note: the model was finetuned on other pairs")
+    assert said.count("\n") == 1
     odd = tmp_path / "odd.txt"
-    odd.write_text("ß")
-    other = [*plain, job.finetuned, "--train", job.train, "--corpus", odd]
-    assert tinyattn(*other).stderr == ("note: the text of --corpus has other characters than the "
-                                       "one that the model was made for\n")  # fmt: skip
-    only_pretrained = [*plain, job.pretrained, "--train", job.train]
-    assert tinyattn(*only_pretrained).stderr.count("note: ") == 1
+    odd.write_text(job.corpus.read_text()[:-40])
+    said = tinyattn(*plain, job.finetuned, "--train", job.train, "--corpus", odd).stderr
+    assert said.startswith("note: the model was pretrained on another text than that of --corpus")
+    assert said.count("\n") == 1
+    only_pretrained = [*plain, job.pretrained, "--train", job.train, "--corpus", job.corpus]
+    said = tinyattn(*only_pretrained).stderr
+    assert said.count("\n") == 1 and "never taught to answer" in said
 
 
 @pytest.mark.parametrize(
@@ -59,6 +64,8 @@ def test_other_texts_than_those_of_the_run_are_noticed(
     [
         ("DEV --report", 2, "--report needs --train PAIRS, those that the model was finetuned on, "
                             "and --corpus FILE if it was pretrained"),
+        ("DEV --report --train TRAIN", 2, "the model was pretrained; --report needs that text: "
+                                          "--corpus FILE"),
         ("DEV --report --corpus CORPUS", 2, "--report needs --train PAIRS"),
         ("DEV --train TRAIN", 2, "--train and --corpus are for --report; give that too"),
         ("DEV --corpus CORPUS", 2, "--train and --corpus are for --report; give that too"),

@@ -18,6 +18,7 @@ from tinyattn.theory import (
     copying_query,
     lengthened,
     noisy_keys,
+    normal_keys,
     one_head,
     one_head_law,
     orthonormal,
@@ -229,6 +230,17 @@ def test_noise_has_the_covariance_that_is_given(
     keys = noisy_keys(Given(z, g), case.keys, spread, variances, draws).numpy()
     lengths = 1 + z * np.sqrt(variances)
     assert_allclose(keys, lengths[..., None] * case.k + math.sqrt(spread) * g, **EXACT)
+
+
+@given(settings_of(1, 4), st.integers(0, 4))
+def test_normal_keys_have_any_covariance(case: Setting, rank: int) -> None:
+    """k_i = μ_i + A_i g_i: with g_i = e_1 to e_D these are the columns of A_i, and A Aᵀ = Σ."""
+    n, D = case.k.shape
+    root = case.rng.standard_normal((n, D, rank))  # often too narrow for Cholesky's factor
+    wanted = root @ root.swapaxes(-1, -2)
+    each = np.broadcast_to(np.eye(D)[:, None], (D, n, D))
+    columns = normal_keys(Given(each), case.keys, wanted, D).numpy() - case.k
+    assert_allclose(np.einsum("rid,rie->ide", columns, columns), wanted, **EXACT)
 
 
 @given(settings_of(1, 6))

@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from tinyattn import Tensor, backend, ops
 from tinyattn.attention import causal
+from tinyattn.attention.core import attend
 from tinyattn.noise import Noise
 
 attention = importlib.import_module("tinyattn.ops.attention")  # the file; ops.attention is the op
@@ -152,14 +153,17 @@ def test_a_hidden_key_might_as_well_not_be_there(case: Heads) -> None:
     assert_allclose(y, case.run()[0], **CLOSE)
 
 
-@given(heads)
-def test_an_answer_lies_between_the_values(case: Heads) -> None:
-    """P10: number by number, and along any other direction."""
-    y, _ = case.run(allowed=None)
-    for turn in (np.eye(2), np.random.default_rng(0).standard_normal((2, 9))):
-        along, answer = case.v @ turn, y @ turn
-        low, high = (f(along, axis=-2, keepdims=True) for f in (np.min, np.max))
-        assert ((low - 1e-12 <= answer) & (answer <= high + 1e-12)).all()
+@given(heads, st.floats(0, 1e4))
+def test_an_answer_lies_between_the_values(case: Heads, longer: float) -> None:
+    """P10: number by number, and along any other direction, however long the queries are."""
+    q, at = case.q * longer, list(np.ndindex(case.q.shape[:-1]))
+    y = case.run(q=q, allowed=None)[0]
+    alone = np.array([attend(q[i], case.k[i[:-1]], case.v[i[:-1]])[0].numpy() for i in at])
+    for found in (y, alone.reshape(y.shape)):
+        for turn in (np.eye(2), np.random.default_rng(0).standard_normal((2, 9))):
+            along, answer = case.v @ turn, found @ turn
+            low, high = (f(along, axis=-2, keepdims=True) for f in (np.min, np.max))
+            assert ((low - 1e-12 <= answer) & (answer <= high + 1e-12)).all()
 
 
 @given(heads, st.integers(0, 4))

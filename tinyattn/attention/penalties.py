@@ -25,9 +25,9 @@ def focus(weights_BHTS: Tensor) -> Tensor:
     """The entropy of each query's weights: 0 on a single key, ln S spread evenly.
 
     Forward: H_t = -Σ_s α_ts ln α_ts, where 0 ln 0 = 0
-    Shapes:  (B, H, T, S) -> (B, H, T)
+    Shapes:  (B, H, T, S) -> (B, H, T); as well (T, S) -> (T,), and (S,) -> ()
     Units:   nats
-    Source:  sheet 003, problem 1 (b)
+    Source:  Shannon 1948; sheet 003, problem 1 (b)
     """
     least = float(np.finfo(weights_BHTS.dtype).tiny)  # a weight below it counts as this in ln
     return -(weights_BHTS * ops.log(ops.maximum(weights_BHTS, least))).sum(axis=-1)

@@ -34,7 +34,10 @@ def claims(
     """Try what five answer sheets claim about attention, and print their errata.
 
     What a sheet says must fail on its counterexample unless it is simply true; what is true instead
-    must hold on random draws. Exit status 1 if a claim comes out otherwise.
+    must hold on random draws. Exit status 1 if a claim comes out otherwise. Verdicts: true;
+    conditional, true where some condition holds; false; typo, a slip of the pen; open, what no
+    check can tell. The sheets are not part of this package: claims are told in our words, and the
+    lines named are those of the sheets.
 
     \b
     tinyattn claims --html errata.html
@@ -51,7 +54,9 @@ def claims(
     for name in ids:
         if name not in CLAIMS:
             near = difflib.get_close_matches(name, CLAIMS, n=3)
-            hint = f"; did you mean {' or '.join(near)}?" if near else ""
+            hint = (
+                f"; did you mean {' or '.join(near)}?" if near else "; `tinyattn claims` lists them"
+            )
             raise click.BadParameter(f"there is no claim {name!r}{hint}", param_hint="--id")
     wanted = {VERDICTS[name] for name in verdicts}
     chosen = [
@@ -60,7 +65,9 @@ def claims(
         and (not wanted or claim.verdict in wanted)
     ]  # fmt: skip
     if not chosen:
-        raise click.UsageError("no claim fits --id, --sheet and --verdict together")
+        raise click.UsageError(
+            "no claim is left: none fits all that --id, --sheet and --verdict ask for"
+        )
     if page is not None:
         if not page.absolute().parent.is_dir():
             raise click.BadParameter(f"{page}: no such folder", param_hint="--html")

@@ -24,7 +24,6 @@ from tinyattn.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from tinyattn.tasks.considered import Report
     from tinyattn.tasks.runs import Trained
 
 
@@ -55,6 +54,7 @@ def evaluate(
     from tinyattn.data.text import read_pairs
     from tinyattn.report.considered import as_table
     from tinyattn.report.progress import Progress
+    from tinyattn.tasks.considered import consider
     from tinyattn.tasks.evaluation import answer, check_writable, save_predictions, score
     from tinyattn.tasks.runs import PREDICTIONS, load_run
 
@@ -64,9 +64,10 @@ def evaluate(
     if not report and (train or corpus):
         raise click.UsageError("--train and --corpus are for --report; give that too")
     asked = read_pairs(pairs)
-    texts = _training_texts(pairs, train, corpus) if train else None
+    texts = _read_texts(pairs, train, corpus) if train else None
     path = predictions or (start if start.is_dir() else start.parent) / PREDICTIONS
     trained = load_run(start, device=open_device(device))
+    texts = _checked(trained, texts) if texts else None
     check_writable(path)
     with Progress() as bar:
         bar.start(0, len(asked))
@@ -77,7 +78,7 @@ def evaluate(
         click.echo(f"note: {start} was pretrained, but never taught to answer; finetune it first",
                    err=True)  # fmt: skip
     result = score(answers, [a or "" for _, a in asked]) if asked[0][1] is not None else None
-    found = _consider(trained, texts, answers) if texts else None
+    found = consider(texts[0], answers, *texts[1:]) if texts else None
     if as_json:
         print_json({**(result.as_dict() if result else {"total": len(asked)}),
                     "predictions": str(path),
@@ -93,7 +94,7 @@ def evaluate(
 Texts = tuple[list[tuple[str, str]], list[tuple[str, str]], str]
 
 
-def _training_texts(pairs: Path, train: Path, corpus: Path | None) -> Texts:
+def _read_texts(pairs: Path, train: Path, corpus: Path | None) -> Texts:
     """The pairs that are asked, those that were learnt, and the corpus: all that a report reads.
 
     Raises: DataError, before the model is asked anything.
@@ -109,18 +110,28 @@ def _training_texts(pairs: Path, train: Path, corpus: Path | None) -> Texts:
     return answered[0], answered[1], read_text(corpus) if corpus else ""
 
 
-def _consider(trained: Trained, texts: Texts, answers: list[str]) -> Report:
-    """The report; says on stderr if the model cannot have learnt from these texts."""
-    from tinyattn.tasks.considered import as_taught, consider
+def _checked(trained: Trained, texts: Texts) -> Texts:
+    """The texts, with pairs as they were learnt; refused or remarked on if they are not the run's.
+
+    Raises: click.UsageError if the model was pretrained, and its text is not there.
+    """
+    from tinyattn.tasks.considered import as_taught, pretrained_on
+    from tinyattn.tasks.runs import fingerprint
 
     asked, train, corpus = texts
     train, same = as_taught(train, trained)
-    if not same and trained.about["stage"] == "finetune":
-        click.echo("note: the model was finetuned on other pairs than those of --train", err=True)
-    if corpus and {*corpus} != {*trained.vocabulary.characters[2:]}:
-        click.echo("note: the text of --corpus has other characters than the one that the model "
-                   "was made for", err=True)  # fmt: skip
-    return consider(asked, answers, train, corpus)
+    read = pretrained_on(trained)
+    if read and not corpus:
+        raise click.UsageError("the model was pretrained; --report needs that text: --corpus FILE")
+    if corpus and not read:
+        click.echo("note: the model was not pretrained, so it has not read --corpus", err=True)
+    elif corpus and fingerprint(corpus) != read:
+        click.echo("note: the model was pretrained on another text than that of --corpus; what is "
+                   "said of seen and invented places is about this one", err=True)  # fmt: skip
+    if trained.about["stage"] == "finetune" and not same:
+        click.echo("note: the model was finetuned on other pairs than those of --train; what is "
+                   "said of names is about these", err=True)  # fmt: skip
+    return asked, train, corpus
 
 
 @click.command()

@@ -17,6 +17,14 @@ from tinyattn.theory import Result, Verdict, errata
 WIDTH = 100
 """Columns of the text."""
 
+VERDICTS = (
+    "TRUE: as it stands. TRUE WITH CONDITIONS: it fails on the counterexample, and holds where the "
+    "conditions are met. FALSE: wrong. TYPO: a slip of the pen, where it is plain what is meant. "
+    "NOT CHECKABLE: an opinion, or more than a check can tell. The sheets are not part of the "
+    "package: claims are told in our words, and lines are those of the sheets."
+)
+"""What the words mean."""
+
 
 def as_text(results: Sequence[Result]) -> str:
     """All rows, then the errata."""
@@ -26,11 +34,13 @@ def as_text(results: Sequence[Result]) -> str:
     for row, result in zip(rows, results, strict=True):
         lead = "".join(cell.ljust(n + 2) for cell, n in zip(row, wide, strict=True))
         lines += _wrapped(result.claim.says, lead, len(lead))
-    wrong = errata(results)
-    if wrong:
-        lines += ["", "errata: what does not hold as it stands, and where that is seen", ""]
-        lines += [line for result in wrong for line in _erratum(result)]
-    return "\n".join([*lines, "", *_unexpected(results), summary(results)])
+    for heading, wrong in _parts(results).items():
+        if wrong:
+            lines += ["", f"{heading}, and where that is seen", ""]
+            lines += [line for result in wrong for line in _erratum(result)]
+    return "\n".join(
+        [*lines, "", *_unexpected(results), *_wrapped(VERDICTS, "", 0), "", summary(results)]
+    )
 
 
 def as_details(result: Result) -> str:
@@ -58,7 +68,8 @@ def summary(results: Sequence[Result]) -> str:
     counts = Counter(result.claim.verdict for result in results)
     wrong = sum(not result.ok for result in results)
     verdicts = ", ".join(f"{counts[v]} {v}" for v in Verdict if counts[v])
-    claims = f"{len(results)} claim{'s' * (len(results) != 1)}"
+    of_sheets = sum(result.claim.sheet.isdecimal() for result in results)
+    claims = f"{len(results)} claim{'s' * (len(results) != 1)}, {of_sheets} of the sheets"
     return f"{claims}: {verdicts}; errata: {len(errata(results))}; unexpected: {wrong}"
 
 
@@ -99,11 +110,22 @@ def name_of(function: Callable[..., Any]) -> str:
     return f"{function.__module__}.{function.__qualname__}"
 
 
+def _parts(results: Sequence[Result]) -> dict[str, list[Result]]:
+    """The errata: what is wrong, and what is right under conditions only."""
+    wrong = errata(results)
+    return {
+        "errata: what is wrong as it stands":
+            [r for r in wrong if r.claim.verdict != Verdict.CONDITIONAL],
+        "true with conditions: what fails as it stands, for want of them":
+            [r for r in wrong if r.claim.verdict == Verdict.CONDITIONAL],
+    }  # fmt: skip
+
+
 def _state(result: Result) -> str:
-    """Whether it came out as expected; nothing if there is nothing to try."""
+    """Whether it came out as expected; nothing if it cannot be checked."""
     if not result.ok:
         return "UNEXPECTED"
-    return "ok" if result.claim.corrected is not None else "-"
+    return "-" if result.claim.verdict == Verdict.OPEN else "as expected"
 
 
 def _wrapped(text: str, lead: str, margin: int) -> list[str]:
@@ -147,11 +169,7 @@ thead th { position: sticky; top: 0; background: #fff; border-bottom: 2px solid 
 
 def as_html(results: Sequence[Result]) -> str:
     """A page on its own: the errata, then all claims."""
-    wrong = [
-        [_cell(r.claim.id, "id"), _verdict(r), _cell(r.claim.says), _cell(r.counterexample),
-         _cell(r.claim.truth), _cell(where(r))]
-        for r in errata(results)
-    ]  # fmt: skip
+    heads = ["claim", "verdict", "it says", "counterexample", "what is true", "where"]
     rows = [
         [_cell(r.claim.id, "id"), _verdict(r), _cell(r.claim.says), _cell(r.claim.truth),
          _cell(r.found, "found") if r.ok else _cell(as_details(r), "unexpected")]
@@ -162,12 +180,21 @@ def as_html(results: Sequence[Result]) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<title>Claims and errata</title><style>{STYLE}</style></head><body>",
         "<h1>Claims about attention, checked</h1>", f"<p>{html.escape(summary(results))}</p>",
-        "<h2>Errata</h2>",
-        _table(["claim", "verdict", "it says", "counterexample", "what is true", "where"], wrong),
+        f"<p>{html.escape(VERDICTS)}</p>",
+        *(part for heading, wrong in _parts(results).items() if wrong
+          for part in (f"<h2>{heading.capitalize()}</h2>", _table(heads, _errata_rows(wrong)))),
         "<h2>All claims</h2>",
         _table(["claim", "verdict", "it says", "what is true", "found"], rows),
         "</body></html>", "",
     ])  # fmt: skip
+
+
+def _errata_rows(wrong: Sequence[Result]) -> list[list[str]]:
+    return [
+        [_cell(r.claim.id, "id"), _verdict(r), _cell(r.claim.says), _cell(r.counterexample),
+         _cell(r.claim.truth), _cell(where(r))]
+        for r in wrong
+    ]  # fmt: skip
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -99,6 +99,12 @@ class Report:
         }
 
 
+def pretrained_on(trained: Trained) -> str:
+    """The fingerprint of the text that a model was pretrained on; "" if it was not."""
+    key = "data" if trained.about["stage"] == "pretrain" else "pretrained_on"
+    return str(trained.about.get(key, ""))
+
+
 def as_taught(pairs: Pairs, trained: Trained) -> tuple[Pairs, bool]:
     """The pairs as finetuning read them, and whether this run was finetuned on just these.
 

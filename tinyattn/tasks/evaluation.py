@@ -141,8 +141,11 @@ def check_writable(path: str | Path) -> None:
 
     Raises: CheckpointError.
     """
+    there = Path(path).exists()
     try:
         open(path, "a").close()
+        if not there:
+            Path(path).unlink()
     except OSError as error:
         raise CheckpointError(f"{path}: cannot be written: {error.strerror or error}") from error
 

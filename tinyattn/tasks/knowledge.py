@@ -160,6 +160,7 @@ def finetune(
         seed=options.seed, shuffle=settings.shuffle,
     )  # fmt: skip
     about = describe("finetune", recipe, model, vocabulary, documents, repr(pairs))
+    about["pretrained_on"] = start.about.get("data", "") if start is not None else ""
     return _fit(model, data, recipe, settings, about, options)
 
 

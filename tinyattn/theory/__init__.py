@@ -1,7 +1,6 @@
 """Chapter 10: what attention can and cannot do: five answer sheets, checked on this engine."""
 
 from tinyattn.theory.weights import (
-    entropy,
     imbalance,
     jacobian,
     largest_move,
@@ -23,6 +22,7 @@ from tinyattn.theory.subspace import coordinates, oblique_projector, projector
 from tinyattn.theory.noisy_keys import (
     lengthened,
     noisy_keys,
+    normal_keys,
     one_head,
     stratified_lengths,
     two_heads,
@@ -51,6 +51,12 @@ from tinyattn.theory.bilinear import (
     merged_matrix,
     merged_weights,
 )
+from tinyattn.theory.low_rank import (
+    orthonormal_singular_value,
+    rank_for,
+    singular_values,
+    truncated,
+)
 from tinyattn.theory.repetition import (
     Trigram,
     counted_model,
@@ -58,12 +64,6 @@ from tinyattn.theory.repetition import (
     first_repeat,
     loop,
     table_model,
-)
-from tinyattn.theory.low_rank import (
-    orthonormal_singular_value,
-    rank_for,
-    singular_values,
-    truncated,
 )
 from tinyattn.theory.finding import Finding
 from tinyattn.theory.lab import Lab
@@ -74,12 +74,12 @@ __all__ = [
     "CLAIMS", "Claim", "Finding", "Lab", "LogitNormal", "Parts", "Result", "Trigram", "Verdict",
     "averaging_error", "averaging_query", "averaging_weight", "beta_needed", "closest_copy",
     "construction_errors", "coordinates", "copying_query", "counted_model", "coupled_moments",
-    "de_bruijn_table", "distribution_query", "effective_parameters", "entropy",
-    "enumerated_moments", "errata", "family_query", "first_repeat", "head_weights", "imbalance",
-    "jacobian", "judge", "judge_all", "largest_move", "lead_needed", "lengthened", "loop",
-    "merged_matrix", "merged_weights", "moments_at", "noisy_keys", "oblique_projector",
-    "one_head", "one_head_law", "orthonormal", "orthonormal_singular_value", "parts",
-    "projector", "query_of", "rank_for", "repelling_query", "score_scale", "score_variance",
-    "self_attention", "self_weight", "singular_values", "stratified_lengths", "table_model",
-    "total_variance", "truncated", "two_head_law", "two_heads", "weight_bounds", "window_bound",
+    "de_bruijn_table", "distribution_query", "effective_parameters", "enumerated_moments", "errata",
+    "family_query", "first_repeat", "head_weights", "imbalance", "jacobian", "judge", "judge_all",
+    "largest_move", "lead_needed", "lengthened", "loop", "merged_matrix", "merged_weights",
+    "moments_at", "noisy_keys", "normal_keys", "oblique_projector", "one_head", "one_head_law",
+    "orthonormal", "orthonormal_singular_value", "parts", "projector", "query_of", "rank_for",
+    "repelling_query", "score_scale", "score_variance", "self_attention", "self_weight",
+    "singular_values", "stratified_lengths", "table_model", "total_variance", "truncated",
+    "two_head_law", "two_heads", "weight_bounds", "window_bound",
 ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 Sheet 003 writes head k's maps as W^Q[k, I, J] and W^K[k, I, J], J the model's width and I the
 head's. attention/bilinear.py merges whole blocks; here is the equation alone
-(derivations/15_bilinear.md). Next: repetition.
+(derivations/15_bilinear.md). Next: low rank.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class Claim:
         corrected: the check of `truth`.
         domain: where it has to hold.
         literal: the check of `says`, if that is not simply true.
-        witness: where that fails.
+        witness: where that fails: for what is true with conditions, outside of these.
     Raises: ValueError for an id of another form, if the verdict needs a check that is missing, or
         has one too many, or if a check does not take the arguments of the domain or the witness.
     """

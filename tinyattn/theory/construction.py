@@ -73,8 +73,13 @@ def self_attention(
     Forward: q_i = Q x_i, k_i = K x_i, v_i = V x_i; weights softmax(k_jᵀ q_i) over j; a matrix that
              is not given is the identity
     Shapes:  x (T, D), matrices (D, D) -> outputs (T, D), weights (T, T)
+    Raises:  ValueError for other shapes
     Source:  sheet 000, question 1 (e)
     """
+    given = [m.shape for m in (query, key, value) if m is not None]
+    if x.ndim != 2 or any(shape != (x.shape[1], x.shape[1]) for shape in given):
+        raise ValueError("self_attention: x must be (T, D), and each matrix (D, D); "
+                         f"got {x.shape} and {given}")  # fmt: skip
     q, k, v = (x if m is None else ops.matmul(x, m.swapaxes(-1, -2)) for m in (query, key, value))
     weights = ops.softmax(ops.matmul(q, k.swapaxes(-1, -2)))
     return ops.matmul(weights, v), weights
@@ -85,8 +90,10 @@ def self_weight(beta: float) -> float:
 
     Forward: e^β²/(2 + e^β²); the two others have 1/(2 + e^β²) each, since a score of 0 is a weight
              too. With `query_matrix` it is the weight that x_1 gives x_3, and x_2 gives x_1
+    Raises:  ValueError for a β that is no length
     Source:  derivations/12_construction.md
     """
+    _check_length("self_weight", beta)
     return 1 / (1 + 2 * math.exp(-beta * beta))
 
 
@@ -95,8 +102,10 @@ def construction_errors(beta: float) -> dict[str, float]:
 
     Forward: identities: |c_2 - u_a| = √10 β/(2 + e^β²); with Q and V: |c_1 - (u_b - u_c)| =
              √5 β/(2 + e^β²) and |c_2 - u_b| = √2 β/(2 + e^β²)
+    Raises:  ValueError for a β that is no length
     Source:  derivations/12_construction.md
     """
+    _check_length("construction_errors", beta)
     off = beta * math.exp(-beta * beta) * self_weight(beta)  # β/(2 + e^β²)
     return {"identities": math.sqrt(10) * off, "c_1": math.sqrt(5) * off, "c_2": math.sqrt(2) * off}
 
@@ -117,6 +126,14 @@ def closest_copy(beta: float) -> float:
     """What no x_2 = u_a + s u_d + t u_c can go below in |c_2 - u_b|, whatever s and t are.
 
     Forward: √2 β/3, since x_2 keeps at least a third of its own weight
+    Raises:  ValueError for a β that is no length
     Source:  derivations/12_construction.md
     """
+    _check_length("closest_copy", beta)
     return math.sqrt(2) * beta / 3
+
+
+def _check_length(where: str, beta: float) -> None:
+    """Raises: ValueError unless 0 ≤ β < ∞."""
+    if not 0 <= beta < math.inf:
+        raise ValueError(f"{where}: beta must be at least 0 and finite; got {beta}")

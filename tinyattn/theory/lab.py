@@ -63,6 +63,19 @@ class Lab:
         return block
 
 
+def by_hand(scores: Any) -> np.ndarray:
+    """The softmax of scores (.., n) from exponentials, for checks to compare with."""
+    s = np.asarray(scores, dtype=np.float64)
+    powers = np.exp(s - s.max(axis=-1, keepdims=True))
+    weights: np.ndarray = powers / powers.sum(axis=-1, keepdims=True)
+    return weights
+
+
+def length(vector: Tensor) -> float:
+    """|v|."""
+    return float(np.linalg.norm(vector.numpy()))
+
+
 @dataclass(frozen=True)
 class Whole:
     """A whole number between two, both included."""

@@ -24,7 +24,7 @@ NORMAL = NormalDist()
 class LogitNormal:
     """The law of σ(Z), Z ~ N(m, s²), σ the logistic function.
 
-    Raises:  ValueError for a deviation that is not above 0
+    Raises:  ValueError for a deviation that is not above 0, or a number that is not finite
     Source:  Johnson 1949
 
     Args:
@@ -36,8 +36,11 @@ class LogitNormal:
     deviation: float
 
     def __post_init__(self) -> None:
-        if not self.deviation > 0:
-            raise ValueError(f"LogitNormal: deviation must be above 0; got {self.deviation}")
+        if not (math.isfinite(self.centre) and 0 < self.deviation < math.inf):
+            raise ValueError(
+                "LogitNormal: centre must be finite, and deviation above 0 and finite; "
+                f"got {self.centre} and {self.deviation}"
+            )
 
     def density(self, a: float) -> float:
         """φ((logit a - m)/s)/(s a (1 - a)). Raises: ValueError unless 0 < a < 1."""
@@ -95,7 +98,8 @@ class LogitNormal:
             a = 1 / (1 + np.exp(-(self.centre + self.deviation * z)))
             density = np.exp(-z * z / 2) / math.sqrt(2 * math.pi)
             return float(step * np.sum((a - about) ** power * density))
-        t, step = np.linspace(-40, 40, 641, retstep=True)
+        low = max(min(-40.0, self.centre - 40), -740.0)  # all that α itself can tell from 0
+        t, step = np.linspace(low, 40, math.ceil(8 * (40 - low)) + 1, retstep=True)
         a = 1 / (1 + np.exp(-t))
         beyond = np.array([NORMAL.cdf((self.centre - x) / self.deviation) for x in t.tolist()])
         slope = power * (a - about) ** (power - 1)
@@ -111,7 +115,7 @@ def one_head_law(size: float, n: int, variance: float = LENGTH_VARIANCE) -> Logi
     """The weight of the key of random length under q = M (μ_a + μ_b), M = size.
 
     Forward: logit α_a = M y - ln(e^M + n - 2) ~ N(M - ln(e^M + n - 2), r M²), y ~ N(1, r)
-    Raises:  ValueError for fewer than 2 keys, or a size or variance that is not above 0
+    Raises:  ValueError for fewer than 2 keys, or a size or variance not above 0 or not finite
     Source:  derivations/10_noisy_keys.md
     """
     _check_law("one_head_law", size, n, variance)
@@ -136,7 +140,7 @@ def total_variance(values: Tensor, a: int, b: int, size: float, heads: int) -> f
              two heads: ¼ Var α_a·|v_a - v̄|², v̄ the mean of all values but v_a
     Shapes:  values (n, E)
     Raises:  ValueError unless heads is 1 or 2, values are (n, E), a and b two of the n keys, and
-             the size at least 0
+             the size at least 0 and finite
     Source:  derivations/11_two_heads.md
 
     Args:
@@ -147,8 +151,8 @@ def total_variance(values: Tensor, a: int, b: int, size: float, heads: int) -> f
     if heads not in (1, 2):
         raise ValueError(f"total_variance: heads must be 1 or 2; got {heads}")
     _check_pair(values, a, b)
-    if not size >= 0:
-        raise ValueError(f"total_variance: size must be at least 0; got {size}")
+    if not 0 <= size < math.inf:
+        raise ValueError(f"total_variance: size must be at least 0 and finite; got {size}")
     if size == 0:  # a query of zeros hears no noise
         return 0.0
     v, n = values.numpy().astype(float), values.shape[0]
@@ -181,9 +185,9 @@ def _check_inside(where: str, name: str, share: float) -> None:
 
 
 def _check_law(where: str, size: float, n: int, variance: float) -> None:
-    """Raises: ValueError for fewer than 2 keys, or a size or variance that is not above 0."""
-    if n < 2 or not (size > 0 and variance > 0):
-        raise ValueError(f"{where}: needs size > 0, n >= 2 and variance > 0; "
+    """Raises: ValueError for fewer than 2 keys, or a size or variance not above 0 or not finite."""
+    if n < 2 or not (0 < size < math.inf and 0 < variance < math.inf):
+        raise ValueError(f"{where}: needs size > 0, n >= 2 and variance > 0, all finite; "
                          f"got {size}, {n} and {variance}")  # fmt: skip
 
 

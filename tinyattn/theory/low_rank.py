@@ -2,7 +2,7 @@
 
 Linformer rests on it. Scores through D numbers have rank D at most, but the exponential of each
 makes the rank as large as it can be. What is true is a bound by the next singular value
-(derivations/18_linformer.md). Next: what a check finds.
+(derivations/18_linformer.md). Next: repetition.
 """
 
 from __future__ import annotations

@@ -24,6 +24,9 @@ from tinyattn.theory.queries import averaging_error
 LENGTH_VARIANCE = 0.5
 """Of the one key that is long or short in question 1 (c) ii."""
 
+ROUNDING = 1e-8
+"""By how much, of its largest number, a covariance may miss being symmetric and semidefinite."""
+
 
 def noisy_keys(
     rng: np.random.Generator,
@@ -52,6 +55,28 @@ def noisy_keys(
     return means * Tensor(lengths[..., None], **here) + Tensor(around, **here)
 
 
+def normal_keys(
+    rng: np.random.Generator, means: Tensor, covariances: np.ndarray, draws: int
+) -> Tensor:
+    """Draws of all keys from normal distributions with any covariances.
+
+    Forward: k_i = μ_i + A_i g_i, A_i A_iᵀ = Σ_i, g_i ~ N(0, I): so k_i has mean μ_i and covariance
+             Σ_i; `noisy_keys` has the law of Σ_i = α I + r_i μ_i μ_iᵀ
+    Shapes:  means (n, D), covariances Σ (n, D, D), on the host -> (N, n, D), N = draws
+    Raises:  ValueError for means that are no matrix, and unless each key has a covariance that is
+             finite, symmetric and positive semidefinite
+    Source:  sheets, question 1 (c)
+    """
+    n, D = _of_keys("normal_keys", means)
+    given = np.asarray(covariances, dtype=float)
+    if given.shape != (n, D, D):
+        raise ValueError(f"normal_keys: covariances must be {(n, D, D)}, one for each key; "
+                         f"got {given.shape}")  # fmt: skip
+    around = np.einsum("idj,rij->rid", _factors(given), rng.standard_normal((draws, n, D)))
+    keys: Tensor = means + Tensor(around, dtype=means.dtype, device=means.device)
+    return keys
+
+
 def lengthened(means: Tensor, lengths: Any) -> Tensor:
     """The keys y_i μ_i: noise in length alone.
 
@@ -68,7 +93,7 @@ def lengthened(means: Tensor, lengths: Any) -> Tensor:
 
 
 def stratified_lengths(draws: int, variance: float = LENGTH_VARIANCE) -> np.ndarray:
-    """Lengths that stand for their distribution without chance: the middle quantiles of N(1, r).
+    """Lengths that stand for N(1, r) without chance: the middle of each of N equally likely parts.
 
     Forward: y_i = 1 + √r Φ⁻¹((i + ½)/N), r = variance
     Shapes:  (N,), N = draws
@@ -130,6 +155,24 @@ def two_heads(keys: Tensor, values: Tensor, first: Tensor, second: Tensor) -> tu
     """
     weights = (one_head(keys, values, first)[1] + one_head(keys, values, second)[1]) / 2
     return ops.matmul(weights, values), weights
+
+
+def _factors(covariances: np.ndarray) -> np.ndarray:
+    """A with A Aᵀ = Σ, by eigenvectors, since Cholesky's needs Σ to be definite: (n, D, D).
+
+    Raises: ValueError unless each Σ is finite, symmetric and positive semidefinite.
+    """
+    rounding = ROUNDING * np.abs(covariances).max(axis=(-2, -1), initial=0)
+    if not np.isfinite(covariances).all() or (
+        np.abs(covariances - covariances.swapaxes(-1, -2)) > rounding[:, None, None]
+    ).any():  # fmt: skip
+        raise ValueError("normal_keys: covariances must be finite and symmetric; got others")
+    sizes, directions = np.linalg.eigh(covariances)
+    if (sizes < -rounding[:, None]).any():
+        raise ValueError("normal_keys: covariances must be positive semidefinite; "
+                         f"got an eigenvalue of {sizes.min():.3g}")  # fmt: skip
+    factors: np.ndarray = directions * np.sqrt(np.maximum(sizes, 0))[:, None, :]
+    return factors
 
 
 def _of_keys(where: str, means: Tensor) -> tuple[int, int]:

@@ -128,11 +128,12 @@ def averaging_weight(n: int, size: float, many: int = 2) -> float:
     """The weight of each of `many` chosen keys, exactly.
 
     Forward: α = 1/(k + (n - k) e^-M), k = many, M = size
-    Raises:  ValueError unless 1 ≤ many ≤ n
+    Raises:  ValueError unless 1 ≤ many ≤ n, and for a size that is NaN
     Source:  derivations/08_averaging.md
     """
-    if not 1 <= many <= n:
-        raise ValueError(f"averaging_weight: needs 1 <= many <= n; got {many} and {n}")
+    if math.isnan(size) or not 1 <= many <= n:
+        raise ValueError("averaging_weight: needs 1 <= many <= n and a size that is a number; "
+                         f"got {many}, {n} and {size}")  # fmt: skip
     if many == n:
         return 1 / n
     rest = math.exp(-abs(size))  # of a negative M, e^-M would overflow
@@ -145,11 +146,12 @@ def averaging_error(n: int, size: float, heads: int = 1) -> float:
     c - (v_a + v_b)/2 is this number times (mean of the others - (v_a + v_b)/2).
 
     Forward: one head (n - 2)/(n - 2 + 2 e^M); two heads, one for each, (n - 2)/(n - 1 + e^M)
-    Raises:  ValueError unless heads is 1 or 2, and n at least 2
+    Raises:  ValueError unless heads is 1 or 2, and n at least 2, and for a size that is NaN
     Source:  derivations/08_averaging.md, derivations/11_two_heads.md
     """
-    if heads not in (1, 2) or n < 2:
-        raise ValueError(f"averaging_error: needs 1 or 2 heads and n >= 2; got {heads} and {n}")
+    if heads not in (1, 2) or n < 2 or math.isnan(size):
+        raise ValueError("averaging_error: needs 1 or 2 heads, n >= 2 and a size that is a number; "
+                         f"got {heads}, {n} and {size}")  # fmt: skip
     if n == 2:  # there are no others
         return 0.0
     # Seen from the others, a query that goes to the chosen is one that keeps away from them.

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from tinyattn.theory.claim import DRAWS, Claim, Result, judge
+from tinyattn.backend import one_blas_thread
+from tinyattn.theory.claim import CONDITIONAL, DRAWS, Claim, Result, judge
 from tinyattn.theory.claims import QUESTIONS
 
 
@@ -41,12 +42,17 @@ def judge_all(
 ) -> list[Result]:
     """Try each of them."""
     results = []
-    for claim in claims:
-        results.append(judge(claim, draws=draws, seed=seed, device=device))
-        on_result(results[-1])
+    with one_blas_thread():
+        for claim in claims:
+            results.append(judge(claim, draws=draws, seed=seed, device=device))
+            on_result(results[-1])
     return results
 
 
 def errata(results: Iterable[Result]) -> list[Result]:
-    """The claims that do not hold as they stand in the sheets: each failed on its witness."""
-    return [result for result in results if result.ok and result.claim.literal is not None]
+    """The claims that do not hold as they stand in the sheets: each failed on its witness.
+
+    First what is wrong, then what is true under conditions only.
+    """
+    found = [result for result in results if result.ok and result.claim.literal is not None]
+    return sorted(found, key=lambda result: result.claim.verdict == CONDITIONAL)

@@ -19,8 +19,11 @@ def projector(basis: Tensor) -> Tensor:
 
     Forward: P = A Aᵀ, A with the basis vectors as columns
     Shapes:  basis (D, M) -> (D, D)
+    Raises:  ValueError for another shape
     Source:  sheet 001, question 1 (b) i
     """
+    if basis.ndim != 2:
+        raise ValueError(f"projector: basis must be (D, M), a column each; got {basis.shape}")
     return ops.matmul(basis, basis.swapaxes(-1, -2))
 
 
@@ -29,8 +32,12 @@ def coordinates(basis: Tensor, vector: Tensor) -> Tensor:
 
     Forward: c = Aᵀ s
     Shapes:  basis (D, M), vector (D,) -> (M,)
+    Raises:  ValueError for other shapes
     Source:  derivations/09_extraction.md; what sheet 004's Aᵀ is
     """
+    if basis.ndim != 2 or vector.shape != basis.shape[:1]:
+        raise ValueError("coordinates: basis and vector must be (D, M) and (D,); "
+                         f"got {basis.shape} and {vector.shape}")  # fmt: skip
     return ops.matmul(basis.swapaxes(-1, -2), vector)
 
 

@@ -1,8 +1,9 @@
 """Chapter 10: what is true of attention weights, whatever they are used for.
 
-The chapters before built attention and trained with it. This one asks what it can and cannot do,
-in the words of five answer sheets to two problem sets (000 to 004): every construction in them is a
-function here, on the operations that the models use, and every claim is checked on it.
+The chapters before built attention and trained with it. This one asks what it can and cannot do, by
+the claims of five answer sheets to two problem sets (000 to 004, not part of the package): every
+construction in them is a function here, on the operations that the models use, and every claim is
+checked on these.
 
 Weights are a softmax of scores, so they depend on differences of scores only. The bounds below say
 by how much a score must lead, and how far weights can move (derivations/03_softmax.md and
@@ -87,20 +88,6 @@ def jacobian(weights: Tensor) -> Tensor:
     identity = weights.xp.eye(n, dtype=weights.dtype)
     found: Tensor = weights * identity - ops.matmul(weights.reshape(n, 1), weights.reshape(1, n))
     return found
-
-
-def entropy(weights: Tensor) -> float:
-    """How spread out the weights of one query are: 0 on a single key, ln n evenly over n.
-
-    Forward: H = -Σ_i α_i ln α_i, with 0 ln 0 = 0
-    Shapes:  (n,)
-    Units:   nats
-    Raises:  ValueError unless the weights are one row
-    Source:  Shannon 1948
-    """
-    one_row("entropy", weights)
-    p = weights.numpy()
-    return float(-sum(x * math.log(x) for x in p[p > 0].tolist()))
 
 
 def one_row(where: str, numbers: Tensor) -> None:

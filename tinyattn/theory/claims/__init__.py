@@ -19,15 +19,15 @@ from tinyattn.theory.claims import (
     orthogonal_inputs,
     value_matrix,
     query_matrix,
-    examination,
+    temperature,
+    bilinear,
+    merging,
     family,
     linformer,
     parsers,
     penalties,
-    temperature,
-    bilinear,
-    merging,
     repetition,
+    examination,
     general,
     beyond,
 )
@@ -35,7 +35,7 @@ from tinyattn.theory.claims import (
 QUESTIONS = (
     distribution, copying, averaging, mixing, extraction, small_noise, multiplier, one_head,
     one_head_sampled, two_heads, two_heads_sampled, orthogonal_inputs, value_matrix,
-    query_matrix, examination, family, linformer, parsers, penalties, temperature, bilinear,
-    merging, repetition, general, beyond,
+    query_matrix, temperature, bilinear, merging, family, linformer, parsers, penalties,
+    repetition, examination, general, beyond,
 )  # fmt: skip
 """In reading order."""

@@ -12,9 +12,8 @@ import numpy as np
 from tinyattn import ops
 from tinyattn.attention.core import attend
 from tinyattn.theory.claim import CONDITIONAL, TRUE, TYPO, Claim
-from tinyattn.theory.claims.distribution import by_hand
 from tinyattn.theory.finding import NEARLY, Finding, at_least, at_most, equal, every, fact
-from tinyattn.theory.lab import Lab, Real, Reals, Whole
+from tinyattn.theory.lab import Lab, Real, Reals, Whole, by_hand
 from tinyattn.theory.noisy_keys import lengthened
 from tinyattn.theory.queries import averaging_error, averaging_query, averaging_weight, query_of
 from tinyattn.theory.weights import imbalance, lead_needed

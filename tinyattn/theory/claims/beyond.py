@@ -19,7 +19,7 @@ from tinyattn.theory.claims.one_head_sampled import does_not_hear, two_values_al
 from tinyattn.theory.claims.orthogonal_inputs import error_of_a_copy, no_addition_copies
 from tinyattn.theory.claims.query_matrix import weights_and_errors
 from tinyattn.theory.claims.repetition import goes_round, must_come_again
-from tinyattn.theory.claims.small_noise import inside_the_window, length
+from tinyattn.theory.claims.small_noise import inside_the_window
 from tinyattn.theory.claims.two_heads import noise_shortens_the_lead, pair, two_err_more
 from tinyattn.theory.claims.two_heads_sampled import (
     AHEAD,
@@ -31,7 +31,7 @@ from tinyattn.theory.claims.two_heads_sampled import (
 )
 from tinyattn.theory.construction import closest_copy, construction_errors, self_attention
 from tinyattn.theory.finding import Finding, at_least, at_most, equal, every
-from tinyattn.theory.lab import Lab, OneOf, Real, Whole
+from tinyattn.theory.lab import Lab, OneOf, Real, Whole, length
 from tinyattn.theory.law import one_head_law, total_variance, two_head_law
 from tinyattn.theory.low_rank import orthonormal_singular_value, singular_values
 from tinyattn.theory.noisy_keys import one_head, stratified_lengths, two_heads

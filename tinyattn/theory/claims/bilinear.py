@@ -14,9 +14,8 @@ import numpy as np
 from tinyattn import ops
 from tinyattn.theory.bilinear import head_weights, merged_matrix, merged_weights
 from tinyattn.theory.claim import TRUE, TYPO, Claim
-from tinyattn.theory.claims.distribution import by_hand
 from tinyattn.theory.finding import Finding, at_least, at_most, equal, every
-from tinyattn.theory.lab import Domain, Lab, Whole
+from tinyattn.theory.lab import Domain, Lab, Whole, by_hand
 
 Rows = tuple[tuple[float, ...], ...]
 """A matrix, written out."""

@@ -13,9 +13,8 @@ import numpy as np
 from tinyattn import ops
 from tinyattn.attention.core import attend
 from tinyattn.theory.claim import CONDITIONAL, FALSE, TYPO, Claim
-from tinyattn.theory.claims.distribution import by_hand
 from tinyattn.theory.finding import NEARLY, Finding, at_least, at_most, equal, every, fact
-from tinyattn.theory.lab import Lab, Real, Whole
+from tinyattn.theory.lab import Lab, Real, Whole, by_hand
 from tinyattn.theory.queries import averaging_weight, copying_query, query_of
 from tinyattn.theory.weights import lead_needed, weight_bounds
 

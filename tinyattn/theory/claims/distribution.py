@@ -6,26 +6,14 @@ Next: copying one value.
 from __future__ import annotations
 
 import math
-from typing import Any
-
-import numpy as np
 
 from tinyattn import ops
 from tinyattn.attention import focus
 from tinyattn.attention.core import attend
 from tinyattn.theory.claim import CONDITIONAL, TRUE, Claim
 from tinyattn.theory.finding import NEARLY, Finding, at_least, at_most, equal, every, fact
-from tinyattn.theory.lab import Lab, Reals
+from tinyattn.theory.lab import Lab, Reals, by_hand
 from tinyattn.theory.queries import query_of
-
-
-def by_hand(scores: Any) -> np.ndarray:
-    """The softmax of scores (.., n), from exponentials."""
-    s = np.asarray(scores, dtype=np.float64)
-    powers = np.exp(s - s.max(axis=-1, keepdims=True))
-    weights: np.ndarray = powers / powers.sum(axis=-1, keepdims=True)
-    return weights
-
 
 # What is true --------------------------------------------------------------------------------
 

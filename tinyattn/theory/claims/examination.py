@@ -1,7 +1,7 @@
 """Claims: questions 2 and 3, what the sheets report of their models, and how much counts can show.
 
 Each sheet asked its models the same 500 questions. A share of so many has an interval, and a
-difference of two a chance to be luck. Next: the family of attentions.
+difference of two a chance to be luck. Next: attention in general.
 """
 
 from __future__ import annotations
@@ -143,8 +143,8 @@ CLAIMS = [
     Claim(
         "S000-3", "278-288", OPEN,
         says="pretraining generalises, invented places mislead, a name does not tell a birthplace",
-        truth="opinions; of a model at hand, `consider` counts how often it invents places and "
-        "goes by the name",
+        truth="opinions; what can be counted of a model, `evaluate --report` counts; it is done "
+        "for a made-up world in derivations/23_knowledge.md",
     ),
     Claim(
         "S001-2.d", "175", TRUE,
@@ -180,7 +180,7 @@ CLAIMS = [
         "S001-3", "205-216", OPEN,
         says="pretraining brings knowledge, made-up answers cannot be told from true ones, names "
         "are no ground for an answer",
-        truth="opinions; of a model at hand, `consider` counts what can be counted",
+        truth="opinions; some can be counted (S000-3)",
     ),
     Claim(
         "S002-3.d", "17", TRUE,
@@ -203,7 +203,7 @@ CLAIMS = [
         "S002-4", "31-34", OPEN,
         says="pretraining brings structure and facts, answers mislead by their language, names do "
         "not tell a birthplace",
-        truth="opinions; of a model at hand, `consider` counts what can be counted",
+        truth="opinions; some can be counted (S000-3)",
     ),
     Claim(
         "S004-pts", "15-127", TYPO,

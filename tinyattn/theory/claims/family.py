@@ -207,7 +207,7 @@ def work_without_maps(lab: Lab, n: int, d: int) -> Finding:
 def length_is_free(lab: Lab, n: int, m: int, L: int) -> Finding:
     """O(dm + Lm²), in which n does not occur: twice the length costs no more."""
     once, twice = (perceiver_pairs(lab, k * n, m, L) for k in (1, 2))
-    return equal("work at twice the length, in times,", twice / once, 1)
+    return equal("factor of work at twice the length", twice / once, 1)
 
 
 def two_hops(lab: Lab, n: int, w: int, causal: bool) -> Finding:

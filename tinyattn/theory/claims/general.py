@@ -21,7 +21,7 @@ from tinyattn.theory.finding import Finding, at_least, at_most, equal, every, fa
 from tinyattn.theory.lab import Lab, Real, Reals, Whole
 from tinyattn.theory.low_rank import singular_values
 from tinyattn.theory.temperature import moments_at
-from tinyattn.theory.weights import entropy, jacobian, largest_move
+from tinyattn.theory.weights import jacobian, largest_move
 
 LARGEST = math.log(np.finfo(np.float64).max)
 """The largest number whose exponential is finite, 709.78."""
@@ -220,7 +220,7 @@ CLAIMS = [
         "G-03", "", TRUE,
         says="a factor β on the scores sharpens",
         truth="dE[s]/dβ = Var(s) ≥ 0 and dH/dβ = -β Var(s), mean and variance by the weights",
-        under_test=(ops.softmax, focus, entropy, moments_at),
+        under_test=(ops.softmax, focus, moments_at),
         corrected=sharpens,
         domain={"scores": Reals(-10, 10, 1, 12), "beta": Real(0, 5), "step": Real(0, 2)},
     ),

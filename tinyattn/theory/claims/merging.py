@@ -1,6 +1,6 @@
 """Claims: sheet 003, problem 5, continued. Merging whole blocks: their biases, ranks and sizes.
 
-Next: repetition.
+Next: the family of attentions.
 """
 
 # ruff: noqa: E741  (I, the width of a head, is a letter of the sheet)

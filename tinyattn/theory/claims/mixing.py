@@ -13,9 +13,8 @@ from tinyattn import ops
 from tinyattn.attention.core import attend
 from tinyattn.theory.claim import CONDITIONAL, TRUE, Claim
 from tinyattn.theory.claims.averaging import half_each, two_ahead
-from tinyattn.theory.claims.distribution import by_hand
 from tinyattn.theory.finding import Finding, at_most, equal, every, fact
-from tinyattn.theory.lab import Lab, Real, Reals, Whole
+from tinyattn.theory.lab import Lab, Real, Reals, Whole, by_hand
 from tinyattn.theory.noisy_keys import lengthened
 from tinyattn.theory.queries import (
     averaging_query,

@@ -11,14 +11,13 @@ import numpy as np
 
 from tinyattn import ops
 from tinyattn.theory.claim import CONDITIONAL, FALSE, TRUE, TYPO, Claim
-from tinyattn.theory.claims.distribution import by_hand
 from tinyattn.theory.claims.multiplier import (
     ONE_STRATUM,
     STRATA,
     first_lengthened,
 )
 from tinyattn.theory.finding import NEARLY, Finding, at_least, at_most, equal, every, fact
-from tinyattn.theory.lab import Domain, Lab, Real, Whole
+from tinyattn.theory.lab import Domain, Lab, Real, Whole, by_hand
 from tinyattn.theory.law import logistic
 from tinyattn.theory.noisy_keys import lengthened, one_head, stratified_lengths
 from tinyattn.theory.queries import averaging_query, family_query

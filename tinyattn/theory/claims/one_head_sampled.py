@@ -13,7 +13,6 @@ from statistics import NormalDist
 import numpy as np
 
 from tinyattn.theory.claim import CONDITIONAL, FALSE, TRUE, Claim
-from tinyattn.theory.claims.distribution import by_hand
 from tinyattn.theory.claims.multiplier import (
     NEARLY_ALWAYS,
     ONE_STRATUM,
@@ -22,7 +21,7 @@ from tinyattn.theory.claims.multiplier import (
 )
 from tinyattn.theory.claims.one_head import weights_at
 from tinyattn.theory.finding import NEARLY, Finding, at_least, at_most, equal, every, fact
-from tinyattn.theory.lab import Lab, Real, Whole
+from tinyattn.theory.lab import Lab, Real, Whole, by_hand
 from tinyattn.theory.law import LogitNormal, one_head_law
 from tinyattn.theory.noisy_keys import lengthened, one_head, stratified_lengths
 from tinyattn.theory.queries import (

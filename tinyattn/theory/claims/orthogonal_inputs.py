@@ -10,8 +10,6 @@ import math
 from tinyattn import ops
 from tinyattn.tensor import Tensor
 from tinyattn.theory.claim import CONDITIONAL, FALSE, TRUE, Claim
-from tinyattn.theory.claims.distribution import by_hand
-from tinyattn.theory.claims.small_noise import length
 from tinyattn.theory.construction import (
     Parts,
     closest_copy,
@@ -21,7 +19,7 @@ from tinyattn.theory.construction import (
     self_weight,
 )
 from tinyattn.theory.finding import NEARLY, Finding, at_least, at_most, equal, every
-from tinyattn.theory.lab import Lab, OneOf, Real
+from tinyattn.theory.lab import Lab, OneOf, Real, by_hand, length
 
 
 def made(lab: Lab, beta: float) -> Parts:

@@ -1,6 +1,6 @@
 """Claims: question 1 (e) ii, matrices Q and K such that c_1 = u_b - u_c and c_2 = u_b.
 
-A key has to beat both others, and what ≫ means is again a difference. Next: what the sheets report.
+A key has to beat both others, and what ≫ means is again a difference. Next: temperature.
 """
 
 from __future__ import annotations
@@ -12,10 +12,8 @@ import numpy as np
 from tinyattn import ops
 from tinyattn.tensor import Tensor
 from tinyattn.theory.claim import CONDITIONAL, FALSE, TRUE, TYPO, Claim
-from tinyattn.theory.claims.distribution import by_hand
 from tinyattn.theory.claims.one_head import MUCH
 from tinyattn.theory.claims.orthogonal_inputs import made, missing
-from tinyattn.theory.claims.small_noise import length
 from tinyattn.theory.claims.value_matrix import weights_by_q
 from tinyattn.theory.construction import (
     Parts,
@@ -26,7 +24,7 @@ from tinyattn.theory.construction import (
     self_weight,
 )
 from tinyattn.theory.finding import EXACT, NEARLY, Finding, at_most, equal, every, fact
-from tinyattn.theory.lab import Domain, Lab, Real
+from tinyattn.theory.lab import Domain, Lab, Real, by_hand, length
 
 CLOSE = 0.05
 """How far an output may be from what it is close to, as a share of that."""

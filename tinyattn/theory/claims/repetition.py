@@ -1,7 +1,7 @@
 """Claims: sheet 003, problem 4. Why text at low temperature repeats itself.
 
 A bigram must come again at any temperature; that the text then goes on as before takes more.
-Next: attention in general.
+Next: what the sheets report.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from itertools import pairwise
 import numpy as np
 
 from tinyattn.theory.claim import CONDITIONAL, OPEN, TRUE, TYPO, Claim
-from tinyattn.theory.claims.distribution import by_hand
 from tinyattn.theory.finding import NEARLY, Finding, at_most, equal, every, fact
-from tinyattn.theory.lab import Lab, OneOf, Real, Reals, Whole
+from tinyattn.theory.lab import Lab, OneOf, Real, Reals, Whole, by_hand
 from tinyattn.theory.repetition import (
     Trigram,
     de_bruijn_table,

@@ -12,9 +12,8 @@ import numpy as np
 
 from tinyattn.tensor import Tensor
 from tinyattn.theory.claim import CONDITIONAL, Claim
-from tinyattn.theory.claims.distribution import by_hand
 from tinyattn.theory.finding import Finding, at_most, equal, every
-from tinyattn.theory.lab import Lab, Real, Whole
+from tinyattn.theory.lab import Lab, Real, Whole, by_hand, length
 from tinyattn.theory.noisy_keys import noisy_keys, one_head, window_bound
 from tinyattn.theory.queries import (
     averaging_query,
@@ -26,11 +25,6 @@ from tinyattn.theory.weights import largest_move
 
 LITTLE = 0.05
 """How far weights may move for it to be called little."""
-
-
-def length(vector: Tensor) -> float:
-    """|v|."""
-    return float(np.linalg.norm(vector.numpy()))
 
 
 def weights_under(lab: Lab, keys: Tensor, query: Tensor) -> np.ndarray:

@@ -15,9 +15,8 @@ from tinyattn.attention.penalties import focus
 from tinyattn.backend import asnumpy
 from tinyattn.tensor import Tensor
 from tinyattn.theory.claim import CONDITIONAL, TRUE, TYPO, Claim
-from tinyattn.theory.claims.distribution import by_hand
 from tinyattn.theory.finding import Finding, at_least, at_most, equal, every
-from tinyattn.theory.lab import Lab, Real, Reals, Whole
+from tinyattn.theory.lab import Lab, Real, Reals, Whole, by_hand
 from tinyattn.theory.temperature import (
     coupled_moments,
     enumerated_moments,
@@ -25,7 +24,6 @@ from tinyattn.theory.temperature import (
     score_scale,
     score_variance,
 )
-from tinyattn.theory.weights import entropy
 
 # What is true --------------------------------------------------------------------------------
 
@@ -41,7 +39,7 @@ def sharpens(lab: Lab, scores: tuple[float, ...], beta: float, step: float) -> F
     return every(
         at_least("top weight", high.max(), low.max()),
         at_least("mean score", moments_at(s, beta + step)[0], mean),
-        at_most("entropy", entropy(high), entropy(low)),
+        at_most("entropy", focus(high), focus(low)),
         equal("dE/dβ", asnumpy(factor.grad), variance),
         equal("dH/dβ", asnumpy(again.grad), -beta * variance.numpy()),
     )
@@ -103,7 +101,7 @@ def mean_entropies(lab: Lab, I: int, factors: tuple[float, ...]) -> list[float]:
 def evens_out(lab: Lab, scores: tuple[float, ...], beta: float) -> Finding:
     """A temperature spreads weights: their entropy at β > 1 is no less than at 1."""
     s = lab.tensor(scores)
-    return at_least("entropy", entropy(ops.softmax(s * beta)), entropy(ops.softmax(s)))
+    return at_least("entropy", focus(ops.softmax(s * beta)), focus(ops.softmax(s)))
 
 
 def mean_zero(lab: Lab, I: int, ratio: float) -> Finding:

@@ -12,10 +12,9 @@ from tinyattn import ops
 from tinyattn.tensor import Tensor
 from tinyattn.theory.claim import CONDITIONAL, FALSE, TRUE, TYPO, Claim
 from tinyattn.theory.claims.orthogonal_inputs import made, missing
-from tinyattn.theory.claims.small_noise import length
 from tinyattn.theory.construction import Parts, outer, self_attention
 from tinyattn.theory.finding import EXACT, Finding, at_least, equal, every, fact
-from tinyattn.theory.lab import Domain, Lab, Real
+from tinyattn.theory.lab import Domain, Lab, Real, length
 
 
 def wanted_values(u: Parts) -> Tensor:
