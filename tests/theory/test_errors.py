@@ -196,9 +196,9 @@ TABLE: list[tuple[Callable[[], Any], str]] = [
     (lambda: theory.parts(Tensor(np.eye(4)), -1.0),
      "parts: needs 4 orthonormal rows, (4, D), and beta >= 0; got (4, 4) and -1.0"),
     (lambda: theory.self_attention(ROW),
-     "self_attention: x must be (T, D), and each matrix (D, D); got (3,) and []"),
+     "self_attention: x must be (.., T, D), and each matrix (D, D); got (3,) and []"),
     (lambda: theory.self_attention(maps(2, 3), KEYS, maps(3, 2)),
-     "self_attention: x must be (T, D), and each matrix (D, D); "
+     "self_attention: x must be (.., T, D), and each matrix (D, D); "
      "got (2, 3) and [(3, 3), (3, 2)]"),
     (lambda: theory.self_weight(NAN), "self_weight: beta must be at least 0 and finite; got nan"),
     (lambda: theory.construction_errors(-1.0),

@@ -72,13 +72,13 @@ def self_attention(
 
     Forward: q_i = Q x_i, k_i = K x_i, v_i = V x_i; weights softmax(k_jᵀ q_i) over j; a matrix that
              is not given is the identity
-    Shapes:  x (T, D), matrices (D, D) -> outputs (T, D), weights (T, T)
+    Shapes:  x (.., T, D), matrices (D, D) -> outputs (.., T, D), weights (.., T, T)
     Raises:  ValueError for other shapes
     Source:  sheet 000, question 1 (e)
     """
     given = [m.shape for m in (query, key, value) if m is not None]
-    if x.ndim != 2 or any(shape != (x.shape[1], x.shape[1]) for shape in given):
-        raise ValueError("self_attention: x must be (T, D), and each matrix (D, D); "
+    if x.ndim < 2 or any(shape != (x.shape[-1], x.shape[-1]) for shape in given):
+        raise ValueError("self_attention: x must be (.., T, D), and each matrix (D, D); "
                          f"got {x.shape} and {given}")  # fmt: skip
     q, k, v = (x if m is None else ops.matmul(x, m.swapaxes(-1, -2)) for m in (query, key, value))
     weights = ops.softmax(ops.matmul(q, k.swapaxes(-1, -2)))
