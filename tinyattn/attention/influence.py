@@ -7,6 +7,7 @@ input at one position, and see which outputs change. Next: a tree, written as at
 from __future__ import annotations
 
 import copy
+import math
 
 import numpy as np
 
@@ -23,11 +24,7 @@ def influence(block: AttentionBlock, length: int, causal: bool, *, seed: int = 0
     there is exactly zero, since a mask multiplies it with zero and all else is computed as before.
     """
     rng, block = np.random.default_rng(seed), copy.deepcopy(block)
-    block.astype("float64")
-    for parameter in block.parameters():
-        # Sums over the first axis then have variance 1, and scores of a few nats.
-        wide = parameter.shape[0] if parameter.ndim > 1 else 1
-        parameter.data = rng.standard_normal(parameter.shape) / np.sqrt(wide)
+    randomize(block, rng)
     # As many sequences as positions; number s is changed at position s.
     x_TTC = np.tile(rng.standard_normal((length, block.width)), (length, 1, 1))
     changed_TTC, each = x_TTC.copy(), np.arange(length)
@@ -39,3 +36,15 @@ def influence(block: AttentionBlock, length: int, causal: bool, *, seed: int = 0
         )
     differs: np.ndarray = (before != after).any(axis=-1)
     return differs.T
+
+
+def randomize(block: AttentionBlock, rng: np.random.Generator, *, bias: float = 1.0) -> None:
+    """Give a block large random parameters in float64: unlike new ones, these hide nothing.
+
+    Args: bias: how large biases are.
+    """
+    block.astype("float64")
+    for parameter in block.parameters():
+        # Sums over the first axis then have variance 1, and scores of a few nats.
+        size = 1 / math.sqrt(parameter.shape[0]) if parameter.ndim > 1 else bias
+        parameter.data = rng.standard_normal(parameter.shape) * size

@@ -7,7 +7,16 @@ from pathlib import Path
 
 import click
 
-from tinyattn.cli.options import DEVICE, FILE, JSON, SEED, open_device, option, print_json
+from tinyattn.cli.options import (
+    DEVICE,
+    FILE,
+    JSON,
+    SEED,
+    check_target,
+    open_device,
+    option,
+    print_json,
+)
 
 VERDICTS = {"true": "TRUE", "conditional": "TRUE WITH CONDITIONS", "false": "FALSE",
             "typo": "TYPO", "open": "NOT CHECKABLE"}  # fmt: skip
@@ -46,7 +55,6 @@ def claims(
     """
     from tinyattn.report.claims import as_details, as_dict, as_html, as_text, summary
     from tinyattn.report.progress import Progress
-    from tinyattn.tasks.evaluation import check_writable
     from tinyattn.theory import CLAIMS, judge_all
 
     spelled = {name.upper(): name for name in CLAIMS}
@@ -69,9 +77,7 @@ def claims(
             "no claim is left: none fits all that --id, --sheet and --verdict ask for"
         )
     if page is not None:
-        if not page.absolute().parent.is_dir():
-            raise click.BadParameter(f"{page}: no such folder", param_hint="--html")
-        check_writable(page)
+        check_target(page, "--html")
     device = open_device(device)
     with Progress() as bar:
         bar.start(0, len(chosen))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from tinyattn.cli.options import FILE, JSON, option, print_json
+from tinyattn.cli.options import FILE, JSON, check_target, option, print_json
 
 
 def _lengths(ctx: click.Context, parameter: click.Parameter, text: str | None) -> list[int] | None:
@@ -56,7 +56,6 @@ def compare(
     from tinyattn.report.comparison import as_table, save_picture
     from tinyattn.report.curves import available
     from tinyattn.report.progress import Progress
-    from tinyattn.tasks.evaluation import check_writable
 
     names = tuple(dict.fromkeys(names)) or tuple(MECHANISMS)
     if width % heads:
@@ -65,11 +64,9 @@ def compare(
     if picture is not None:
         if picture.suffix != ".png":
             raise click.BadParameter(f"must end with .png; got {picture}", param_hint="--picture")
-        if not picture.absolute().parent.is_dir():
-            raise click.BadParameter(f"{picture}: no such folder", param_hint="--picture")
         if not available():
             raise click.UsageError("--picture needs matplotlib: pip install 'tinyattn[plot]'")
-        check_writable(picture)
+        check_target(picture, "--picture")
     with Progress() as bar:
         try:
             found = run(

@@ -165,6 +165,15 @@ def parse_settings(sets: tuple[str, ...]) -> dict[str, Any]:
     return settings
 
 
+def check_target(path: Path, hint: str) -> None:
+    """Learn before the work whether a file can be written; `hint` is the option that names it."""
+    from tinyattn.tasks.evaluation import check_writable
+
+    if not path.absolute().parent.is_dir():
+        raise click.BadParameter(f"{path}: no such folder", param_hint=hint)
+    check_writable(path)
+
+
 class DeviceMissing(Exception):
     """The device that was asked for is not there."""
 

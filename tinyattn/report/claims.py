@@ -17,7 +17,7 @@ from tinyattn.theory import Result, Verdict, errata
 WIDTH = 100
 """Columns of the text."""
 
-VERDICTS = (
+LEGEND = (
     "TRUE: as it stands. TRUE WITH CONDITIONS: it fails on the counterexample, and holds where the "
     "conditions are met. FALSE: wrong. TYPO: a slip of the pen, where it is plain what is meant. "
     "NOT CHECKABLE: an opinion, or more than a check can tell. The sheets are not part of the "
@@ -39,7 +39,7 @@ def as_text(results: Sequence[Result]) -> str:
             lines += ["", f"{heading}, and where that is seen", ""]
             lines += [line for result in wrong for line in _erratum(result)]
     return "\n".join(
-        [*lines, "", *_unexpected(results), *_wrapped(VERDICTS, "", 0), "", summary(results)]
+        [*lines, "", *_unexpected(results), *_wrapped(LEGEND, "", 0), "", summary(results)]
     )
 
 
@@ -114,9 +114,9 @@ def _parts(results: Sequence[Result]) -> dict[str, list[Result]]:
     """The errata: what is wrong, and what is right under conditions only."""
     wrong = errata(results)
     return {
-        "errata: what is wrong as it stands":
+        "errata: wrong as they stand":
             [r for r in wrong if r.claim.verdict != Verdict.CONDITIONAL],
-        "true with conditions: what fails as it stands, for want of them":
+        "errata: true with conditions only":
             [r for r in wrong if r.claim.verdict == Verdict.CONDITIONAL],
     }  # fmt: skip
 
@@ -180,7 +180,7 @@ def as_html(results: Sequence[Result]) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<title>Claims and errata</title><style>{STYLE}</style></head><body>",
         "<h1>Claims about attention, checked</h1>", f"<p>{html.escape(summary(results))}</p>",
-        f"<p>{html.escape(VERDICTS)}</p>",
+        f"<p>{html.escape(LEGEND)}</p>",
         *(part for heading, wrong in _parts(results).items() if wrong
           for part in (f"<h2>{heading.capitalize()}</h2>", _table(heads, _errata_rows(wrong)))),
         "<h2>All claims</h2>",

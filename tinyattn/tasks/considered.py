@@ -21,8 +21,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tinyattn.tasks.evaluation import Score
-from tinyattn.tasks.knowledge import Pairs
-from tinyattn.tasks.runs import Trained, describe
+from tinyattn.tasks.knowledge import Pairs, as_read
+from tinyattn.tasks.runs import Trained, fingerprint
 from tinyattn.tasks.similarity import Probe, nearest, probe
 
 GROUPS = 4
@@ -110,15 +110,12 @@ def as_taught(pairs: Pairs, trained: Trained) -> tuple[Pairs, bool]:
 
     Finetuning may have left characters out, so a place can have been taught in another spelling.
     """
-    if trained.recipe.data.ascii_questions:
-        pairs = [(q.encode("ascii", "ignore").decode(), a.encode("ascii", "ignore").decode())
-                 for q, a in pairs]  # fmt: skip
-    known = trained.vocabulary.known
-    for read in (pairs, [(known(q), known(a)) for q, a in pairs]):
-        now = describe("finetune", trained.recipe, trained.model, trained.vocabulary, 0, repr(read))
-        if now["data"] == trained.about.get("data"):
+    plain, known = (as_read(pairs, trained.recipe, trained.vocabulary, unknown)
+                    for unknown in ("error", "drop"))  # fmt: skip
+    for read in (plain, known):
+        if fingerprint(repr(read)) == trained.about.get("data"):
             return read, True
-    return pairs, False
+    return plain, False
 
 
 def consider(

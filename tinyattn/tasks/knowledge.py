@@ -144,10 +144,7 @@ def finetune(
     else:
         raise ValueError("finetune: needs a pretrained model (start) or a corpus (text)")
     context = model.longest
-    if recipe.data.ascii_questions:
-        pairs = [(_ascii(q), _ascii(a)) for q, a in pairs]
-    if unknown == "drop":
-        pairs = [(vocabulary.known(q), vocabulary.known(a)) for q, a in pairs]
+    pairs = as_read(pairs, recipe, vocabulary, unknown)
     for question, answer in pairs:
         if not (question and answer):
             raise DataError(f"nothing is left of a pair to learn from: {question!r}, {answer!r}")
@@ -248,6 +245,15 @@ def _validation(model: GPT, ids: np.ndarray) -> Callable[[], float]:
     return measure
 
 
-def _ascii(text: str) -> str:
-    """A5's reading of the questions: what is not ASCII is left out."""
-    return text.encode("ascii", "ignore").decode("ascii")
+def as_read(pairs: Pairs, recipe: Recipe, vocabulary: Vocabulary, unknown: str) -> Pairs:
+    """The pairs as finetuning reads them.
+
+    A5 leaves out what is not ASCII; `unknown` "drop" also what the vocabulary does not have.
+    """
+
+    def read(text: str) -> str:
+        if recipe.data.ascii_questions:
+            text = text.encode("ascii", "ignore").decode("ascii")
+        return vocabulary.known(text) if unknown == "drop" else text
+
+    return [(read(question), read(answer)) for question, answer in pairs]

@@ -134,6 +134,8 @@ def judge(claim: Claim, *, draws: int = DRAWS, seed: int = 0, device: str = "cpu
     if draws < 1:
         raise ValueError(f"judge: draws must be at least 1; got {draws}")
     get_device(device)
+    if claim.corrected is None:  # an opinion
+        return Result(claim, "", "", "")
     start = [seed, zlib.crc32(claim.id.encode())]
     counterexample = found = unexpected = ""
     if claim.literal is not None:
@@ -143,12 +145,10 @@ def judge(claim: Claim, *, draws: int = DRAWS, seed: int = 0, device: str = "cpu
         elif fails.holds:
             unexpected = "what the sheet says holds on the witness"
     for i in range(draws if claim.domain else 1):
-        if claim.corrected is None:
-            break
         rng = np.random.default_rng([*start, i])
         drawn = {name: domain.draw(rng) for name, domain in claim.domain.items()}
         holds, found = _tried(claim.corrected, drawn, [*start, i, 1], device)
-        if holds is None or not holds.holds:
+        if not (holds and holds.holds):
             return Result(claim, counterexample, found, "what should be true fails")
     return Result(claim, counterexample, found, unexpected)
 

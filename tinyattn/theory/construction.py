@@ -15,6 +15,8 @@ from dataclasses import dataclass
 
 from tinyattn import ops
 from tinyattn.tensor import Tensor
+from tinyattn.theory.queries import averaging_weight
+from tinyattn.theory.weights import lead_needed
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ def self_weight(beta: float) -> float:
     Source:  derivations/12_construction.md
     """
     _check_length("self_weight", beta)
-    return 1 / (1 + 2 * math.exp(-beta * beta))
+    return averaging_weight(3, beta * beta, many=1)  # a copy of one of three, by a lead of β²
 
 
 def construction_errors(beta: float) -> dict[str, float]:
@@ -119,7 +121,7 @@ def beta_needed(error: float) -> float:
     """
     if not 0 < error < 2 / 3:
         raise ValueError(f"beta_needed: error must be above 0 and below 2/3; got {error}")
-    return math.sqrt(math.log(2 * (1 - error) / error))
+    return math.sqrt(lead_needed(3, error))
 
 
 def closest_copy(beta: float) -> float:

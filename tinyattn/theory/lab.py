@@ -7,13 +7,13 @@ Next: what a claim is.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 
 from tinyattn.attention import AttentionBlock
+from tinyattn.attention.influence import randomize
 from tinyattn.tensor import Tensor
 from tinyattn.theory.queries import orthonormal
 
@@ -50,15 +50,9 @@ class Lab:
         bias: float = 1.0,
         **options: Any,
     ) -> Block:
-        """A block with large random parameters: unlike new ones, these hide no mistake.
-
-        Args: bias: how large biases are.
-        """
+        """A block on the device with the parameters of `randomize`, which see for `bias`."""
         block = kind(width, heads, longest=longest, rng=self.rng, **options)
-        block.astype("float64")
-        for parameter in block.parameters():
-            size = 1 / math.sqrt(parameter.shape[0]) if parameter.ndim > 1 else bias
-            parameter.data = self.rng.standard_normal(parameter.shape) * size
+        randomize(block, self.rng, bias=bias)
         block.to(self.device)
         return block
 
