@@ -171,7 +171,7 @@ def attention(
 
 
 def drop(np: Any, x: Any, rate: float, noise: Noise | None) -> Any:
-    return x if noise is None else x * noise.keep(np, x.shape, rate) / (1 - rate)
+    return x if noise is None else x * noise.site(rate).keep(np, x.shape) / (1 - rate)
 
 
 def rotate(np: Any, x: Any, cos: Any, sin: Any) -> Any:

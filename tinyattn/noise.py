@@ -9,7 +9,7 @@ and after a restart. Next: how a gradient finds its way back (graph.py).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -42,7 +42,7 @@ class Noise:
     """The random bits of one forward pass.
 
     A module that receives a Noise is training; one that receives None is not, and drops nothing.
-    Each call of `keep` is one *site*, numbered in the order of the forward pass. `first_row` says
+    Each call of `site` is one *site*, numbered in the order of the forward pass. `first_row` says
     which row of the whole batch this pass begins with, so that a batch split over workers drops
     what the whole batch would drop.
     """
@@ -51,30 +51,48 @@ class Noise:
         self.seed, self.step, self.first_row = seed, step, first_row
         self._site = 0
 
-    def keep(self, xp: Any, shape: tuple[int, ...], rate: float) -> Array:
-        """A boolean array of `shape` that is False with probability `rate`, from 0 to 255/256.
-
-        An element's bits follow from its index alone, one axis after the other, and not from how
-        long the axes are: a batch that is cut to a shorter text drops what it would drop uncut.
-        """
+    def site(self, rate: float) -> Site:
+        """The next site of the forward pass, where a share `rate`, 0 to 255/256, is dropped."""
         check_rate(rate, "dropout: rate")
         key = _mix(self.seed, self.step, self._site)
         self._site += 1
+        return Site(key, rate, self.first_row)
+
+
+class Site(NamedTuple):
+    """One place in the forward pass where something is dropped."""
+
+    key: int
+    rate: float
+    first_row: int
+
+    def keep(self, xp: Any, shape: tuple[int, ...], corner: tuple[int, ...] = ()) -> Array:
+        """A boolean array of `shape` that is False with probability `rate`.
+
+        An element's bits follow from its index alone, one axis after the other, and not from how
+        long the axes are: a batch that is cut to a shorter text drops what it would drop uncut,
+        and a block, whose first element has the index `corner`, what it would drop as a part of
+        the whole.
+        """
+        first = list(corner or (0,) * max(1, len(shape)))
+        first[0] += self.first_row
         *leading, width = shape if len(shape) > 1 else (*shape, 1)
-        keys = xp.full(1, key >> 32, dtype=xp.uint32)
-        for axis, size in enumerate(leading):
-            first = self.first_row if axis == 0 else 0
-            keys = _hash(keys, xp.arange(first, first + size, dtype=xp.uint32), key).ravel()
+        column = first[-1] if len(shape) > 1 else 0
+        keys = xp.full(1, self.key >> 32, dtype=xp.uint32)
+        for start, size in zip(first, leading, strict=False):
+            counters = xp.arange(start, start + size, dtype=xp.uint32)
+            keys = _hash(keys, counters, self.key).ravel()
         # The rate in 256ths is rounded up in some rows and down in others, so as to be right on
         # average.
-        whole, rest = divmod(rate * 256, 1)
+        whole, rest = divmod(self.rate * 256, 1)
         up = keys < xp.uint32(rest * 2**32)
         least = (xp.uint8(whole) + up.astype(xp.uint8))[:, None]
-        words = xp.arange(-(-width // 4), dtype=xp.uint32)  # of four times eight bits
+        skip = column % 4
+        words = xp.arange(column // 4, -(-(column + width) // 4), dtype=xp.uint32)  # of 4 × 8 bits
         kept = xp.empty((len(keys), width), dtype=bool)
         for rows in tiles(len(keys), max(1, len(words)), xp):
-            draws = _hash(keys[rows], words, key).view(xp.uint8)
-            xp.greater_equal(draws[:, :width], least[rows], out=kept[rows])
+            draws = _hash(keys[rows], words, self.key).view(xp.uint8)
+            xp.greater_equal(draws[:, skip : skip + width], least[rows], out=kept[rows])
         return kept.reshape(shape)
 
 

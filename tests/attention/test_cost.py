@@ -118,20 +118,19 @@ def test_formulas_are_near_for_incomplete_segments(
 
 @every_use
 def test_what_is_kept_is_what_the_formula_says(name: str, causal: bool) -> None:
-    """Measured, with small things on top; dense causal attention skips nearly half of all pairs."""
+    """Measured, with small things on top: a mask of their own, the same for all heads, for some."""
     made, length = new_block(name, 64, 4, 512), 512
     x = Tensor(np.zeros((1, length, 64), np.float32), requires_grad=True)
     made(x, causal=causal)  # what is made at the first call only is not counted
     tracemalloc.start()
     try:
         y = made(x, causal=causal)
-        kept = tracemalloc.get_traced_memory()[0]
+        kept = tracemalloc.get_traced_memory()[0] - y.data.nbytes
     finally:
         tracemalloc.stop()
-    assert y.shape == x.shape
     said = 4 * formula_value(made.kept_numbers, letters(made, length, causal))
-    least = 0.6 if causal and name in ("multihead", "bilinear") else 0.8
-    assert least < kept / said < 1.3
+    masked = name in ("linformer-causal", "latent", "perceiver")
+    assert 0.8 < kept / said < (1.6 if masked else 1.3)
 
 
 def test_formula_value() -> None:

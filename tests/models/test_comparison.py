@@ -155,14 +155,15 @@ def test_hops(found: Any) -> None:
 
 
 def test_memory_grows_as_formulas_say(found: Any) -> None:
-    """What is linear in T is measured as nearly linear, and what is quadratic is not."""
+    """What is linear in T is measured as nearly linear, and what keeps all weights is not."""
     slopes = {(row.name, row.use): row.memory_slope for row in found[0].rows + found[0].dense}
     assert slopes["bigbird", "causal"] < 1.2 > slopes["linformer", "bidirectional"]
     assert slopes["perceiver", "causal"] < 1.2
-    assert slopes["multihead", "bidirectional"] > 1.6 < slopes["synthesizer", "causal"]
+    assert slopes["multihead", "bidirectional"] < 1.2 and slopes["multihead", "causal"] < 1.2
+    assert slopes["synthesizer", "causal"] > 1.6 < slopes["random-synthesizer", "causal"]
     for row in found[0].dense:
         assert row.multiply_adds_number == 4 * 256 * 16**2 + 2 * 256**2 * 16
-        assert row.kept_bytes == 4 * (2 * 256**2 + 4 * 256 * 16)
+        assert row.kept_bytes == 4 * 4 * 256 * 16
 
 
 def test_as_dict_is_json(found: Any) -> None:

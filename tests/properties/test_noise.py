@@ -24,13 +24,13 @@ def close(share: float, expected: float, n: int = N) -> bool:
 
 @given(seeds, rates)
 def test_the_keep_rate_is_what_was_asked(seed: int, rate: float) -> None:
-    assert close(Noise(seed).keep(np, (N,), rate).mean(), 1 - rate)
+    assert close(Noise(seed).site(rate).keep(np, (N,)).mean(), 1 - rate)
 
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("rate", [0.1, 0.9])
 def test_a_rate_between_two_256ths_is_right_on_average(seed: int, rate: float) -> None:
-    keep = Noise(seed).keep(np, (20_000, 200), rate)
+    keep = Noise(seed).site(rate).keep(np, (20_000, 200))
     assert close(keep.mean(), 1 - rate, keep.size)
     assert not close(keep.mean(), 1 - round(rate * 256) / 256, keep.size)
 
@@ -41,12 +41,12 @@ def test_seeds_steps_sites_rows_and_neighbours_are_unrelated(
 ) -> None:
     """Two unrelated elements are both kept or both dropped by the product of the rates."""
     noise, shape = Noise(seed, step), (N // 100, 100)
-    mask = noise.keep(np, shape, rate)
+    mask = noise.site(rate).keep(np, shape)
     others = [
-        noise.keep(np, shape, rate),  # the next site
-        Noise(seed, step + 1).keep(np, shape, rate),
-        Noise(seed + 1, step).keep(np, shape, rate),
-        Noise(seed, step, first_row=N // 100).keep(np, shape, rate),
+        noise.site(rate).keep(np, shape),  # the next site
+        Noise(seed, step + 1).site(rate).keep(np, shape),
+        Noise(seed + 1, step).site(rate).keep(np, shape),
+        Noise(seed, step, first_row=N // 100).site(rate).keep(np, shape),
         *(np.roll(mask, 1, axis) for axis in (0, 1)),
     ]
     for other in others:
@@ -57,8 +57,8 @@ def test_seeds_steps_sites_rows_and_neighbours_are_unrelated(
 def test_every_device_draws_the_same(
     device: str, shape: tuple[int, ...], seed: int, rate: float
 ) -> None:
-    there = asnumpy(Noise(seed).keep(get_device(device).xp, shape, rate))
-    assert_array_equal(there, Noise(seed).keep(np, shape, rate))
+    there = asnumpy(Noise(seed).site(rate).keep(get_device(device).xp, shape))
+    assert_array_equal(there, Noise(seed).site(rate).keep(np, shape))
 
 
 @given(hnp.array_shapes(max_dims=4, max_side=6), st.data(), seeds)
@@ -66,19 +66,19 @@ def test_a_shorter_text_drops_what_the_longer_would(
     shape: tuple[int, ...], data: st.DataObject, seed: int
 ) -> None:
     shorter = data.draw(st.tuples(*(st.integers(1, n) for n in shape)))
-    part = Noise(seed).keep(np, shape, 0.5)[tuple(slice(n) for n in shorter)]
-    assert_array_equal(Noise(seed).keep(np, shorter, 0.5), part)
+    part = Noise(seed).site(0.5).keep(np, shape)[tuple(slice(n) for n in shorter)]
+    assert_array_equal(Noise(seed).site(0.5).keep(np, shorter), part)
 
 
 @given(st.lists(st.integers(1, 3), min_size=1, max_size=4), st.integers(1, 7), seeds)
 def test_a_split_batch_drops_what_the_whole_would(parts: list[int], width: int, seed: int) -> None:
     """At every site, also where a row has an odd number of elements."""
     whole, first = Noise(seed, 3), 0
-    sites = [whole.keep(np, (sum(parts), *tail), 0.3) for tail in [(width,), (2, width), ()]]
+    sites = [whole.site(0.3).keep(np, (sum(parts), *tail)) for tail in [(width,), (2, width), ()]]
     for rows in parts:
         part = Noise(seed, 3, first_row=first)
         for site, tail in zip(sites, [(width,), (2, width), ()], strict=True):
-            assert_array_equal(part.keep(np, (rows, *tail), 0.3), site[first : first + rows])
+            assert_array_equal(part.site(0.3).keep(np, (rows, *tail)), site[first : first + rows])
         first += rows
 
 
@@ -99,8 +99,8 @@ def test_without_rate_or_noise_nothing_is_dropped(rate: float, noise: Noise | No
 
 
 def test_a_rate_that_eight_bits_cannot_have_is_refused() -> None:
-    keep = Noise(1).keep(np, (1000, 1000), LARGEST_RATE)
+    keep = Noise(1).site(LARGEST_RATE).keep(np, (1000, 1000))
     assert close(keep.mean(), 1 / 256, keep.size)
     for rate in (LARGEST_RATE + 1e-9, 1.0, -0.1, float("nan")):
         with pytest.raises(ValueError, match="rate must be at least 0 and at most 255/256; got"):
-            Noise(1).keep(np, (3,), rate)
+            Noise(1).site(rate).keep(np, (3,))

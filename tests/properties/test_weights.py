@@ -1,6 +1,5 @@
 """What makes softmax and attention what they are, whatever the numbers."""
 
-import importlib
 from typing import Any
 from unittest import mock
 
@@ -14,8 +13,8 @@ from tinyattn import Tensor, backend, ops
 from tinyattn.attention import causal
 from tinyattn.attention.core import attend
 from tinyattn.noise import Noise
+from tinyattn.ops import pairs
 
-attention = importlib.import_module("tinyattn.ops.attention")  # the file; ops.attention is the op
 Draw = tuple[np.ndarray, np.ndarray]
 CLOSE = {"rtol": 1e-10, "atol": 1e-12}
 
@@ -88,6 +87,7 @@ class Heads:
         y = ops.attention(
             *leaves,
             changes.get("allowed", self.allowed),
+            causal=changes.get("causal", False),
             dropout=changes.get("dropout", 0.0),
             noise=Noise(1),
         )
@@ -197,32 +197,52 @@ def test_blocks_of_keys_change_nothing(
     stairs = case.allowed & np.tri(T, S, offset, dtype=bool)
     one = data.draw(st.sampled_from([None, *range(stairs.ndim)]))  # an axis that broadcasts
     stairs = stairs if one is None else stairs.take([0], axis=one)
+    is_causal = data.draw(st.booleans())
     runs = []
-    for keys in (size, S):
+    for queries, keys in ((1 + size % 3, size), (T, S)):
         with (
-            mock.patch.object(attention, "KEYS_OF_A_BLOCK", keys),
+            mock.patch.object(pairs, "QUERIES", (queries, queries)),
+            mock.patch.object(pairs, "KEYS", keys),
             mock.patch.object(backend, "TILE", 8),
         ):
-            y, gradients = case.run(allowed=stairs, dropout=dropout)
+            y, gradients = case.run(allowed=stairs, causal=is_causal, dropout=dropout)
             runs.append([y, *gradients])
     for blocked, plain in zip(*runs, strict=True):
         assert_allclose(blocked, plain, **CLOSE)
 
 
 def test_causal_blocks_leave_the_future_out() -> None:
-    with mock.patch.object(attention, "KEYS_OF_A_BLOCK", 3):
-        spans = attention._spans(np.tri(8, dtype=bool), 8, 8)
-    assert spans == [(slice(0, 3), slice(0, 8)), (slice(3, 6), slice(3, 8)),
-                     (slice(6, 8), slice(6, 8))]  # fmt: skip
+    with mock.patch.object(pairs, "QUERIES", (3, 3)), mock.patch.object(pairs, "KEYS", 4):
+        blocks = list(pairs.Pairs(np, (), 8, 8, None, True, np.dtype("f4")).blocks())
+    assert blocks == [((), slice(0, 3), [slice(0, 3)]),
+                      ((), slice(3, 6), [slice(0, 4), slice(4, 6)]),
+                      ((), slice(6, 8), [slice(0, 4), slice(4, 8)])]  # fmt: skip
 
 
-@given(hnp.arrays(bool, hnp.array_shapes(min_dims=2, max_dims=2, max_side=9)), st.integers(1, 9))
-def test_every_pair_that_is_seen_is_in_one_block(seen: np.ndarray, size: int) -> None:
-    with mock.patch.object(attention, "KEYS_OF_A_BLOCK", size):
-        spans = attention._spans(seen, *seen.shape)
-    times = np.zeros(seen.shape, int)
-    for keys, queries in spans:
-        times[queries, keys] += 1
-    assert times.max() == 1
-    assert times[seen].all()
-    assert times[:, spans[0][0]].all()  # the first block has all queries
+@given(
+    hnp.arrays(bool, hnp.array_shapes(min_dims=2, max_dims=4, max_side=7)),
+    st.integers(1, 9), st.integers(1, 9), st.integers(1, 300), st.booleans(),
+)  # fmt: skip
+def test_every_pair_that_is_seen_is_in_one_block(
+    seen: np.ndarray, queries: int, keys: int, tile: int, is_causal: bool
+) -> None:
+    *lead, T, S = seen.shape
+    with (
+        mock.patch.object(pairs, "QUERIES", (queries, queries)),
+        mock.patch.object(pairs, "KEYS", keys),
+        mock.patch.object(backend, "TILE", tile),
+    ):
+        cut = pairs.Pairs(np, tuple(lead), T, S, seen, is_causal, np.dtype("f4"))
+        blocks = list(cut.blocks())
+    times, hidden = np.zeros(seen.shape, int), np.zeros(seen.shape)
+    for rows, some_queries, key_blocks in blocks:
+        for some_keys in key_blocks:
+            place = (*rows, ..., some_queries, some_keys)
+            times[place] += 1
+            scores = np.zeros(times[place].swapaxes(-1, -2).shape, np.float32)
+            cut.hide(scores, rows, some_queries, some_keys)
+            hidden[place] = scores.swapaxes(-1, -2)
+    assert times.max() <= 1
+    really = seen & causal(T, S) if is_causal else seen
+    assert times[really].all()
+    assert_array_equal(np.isneginf(hidden)[times > 0], ~really[times > 0])

@@ -48,7 +48,7 @@ class BigBird(MultiHead):
         "cache": "its keys are gathered a block of queries at a time",
     }
     multiply_adds = "4·T·C² + 2·G·K·T·C + 2·(T - G·K)·K·N·C"
-    kept_numbers = "H·G·K·T + H·(T - G·K)·K·N + 4·T·C + 2·(T - G·K)·N·C"
+    kept_numbers = "4·T·C + 2·(T - G·K)·N·C"
 
     def __init__(
         self,

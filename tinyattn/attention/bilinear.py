@@ -33,7 +33,7 @@ class Bilinear(MultiHead):
     """
 
     multiply_adds = "H·T·C² + 2·T·C² + H·T²·C + T²·C"
-    kept_numbers = "H·T² + H·T·C + 2·T·C"
+    kept_numbers = "H·T·C + 2·T·C"
 
     def __init__(
         self,

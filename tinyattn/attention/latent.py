@@ -50,7 +50,7 @@ class Latent(MultiHead):
         "near": "its weights are on latents, which have read everything before them",
     }
     multiply_adds = "4·T·C² + 2·T/K·C² + 2·T/K·T·C + 2·T·(K + T/K)·C"
-    kept_numbers = "H·T/K·T + H·T·(K + T/K) + 6·T·C + 3·T/K·C + 2·T/K·T/K·C"
+    kept_numbers = "6·T·C + 3·T/K·C + 2·T/K·T/K·C"
 
     def __init__(
         self,

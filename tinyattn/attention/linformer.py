@@ -48,7 +48,7 @@ class Linformer(MultiHead):
         "near": "its weights are on mixtures of positions, which stand nowhere",
     }
     multiply_adds = "4·T·C² + 4·T·R·C"
-    kept_numbers = "H·T·R + 4·T·C + 2·R·C"
+    kept_numbers = "4·T·C + 2·R·C"
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class LinformerCausal(MultiHead):
         "near": "its weights are on mixtures of positions, which stand nowhere",
     }
     multiply_adds = "4·T·C² + 2·T·R·C + 2·T·(K + R·T/K)·C"
-    kept_numbers = "H·T·(K + R·T/K) + 6·T·C + 2·R·T/K·C + 2·R·T/K·T/K·C"
+    kept_numbers = "6·T·C + 2·R·T/K·C + 2·R·T/K·T/K·C"
 
     def __init__(
         self,

@@ -32,7 +32,7 @@ class MultiHead(AttentionBlock):
     """
 
     multiply_adds = "4·T·C² + 2·T²·C"
-    kept_numbers = "H·T² + 4·T·C"
+    kept_numbers = "4·T·C"
 
     def __init__(
         self,
@@ -93,8 +93,8 @@ class MultiHead(AttentionBlock):
     ) -> Tensor:
         """What each query reads from the values: (B, H, T, E)."""
         return ops.attention(
-            q_BHTD, k_BHSD, v_BHSE, combined(allowed, causal, q_BHTD, k_BHSD),
-            scale=self.scale, dropout=self.dropout.rate, noise=noise,
+            q_BHTD, k_BHSD, v_BHSE, allowed, causal=causal, scale=self.scale,
+            dropout=self.dropout.rate, noise=noise,
         )  # fmt: skip
 
     def weights(

@@ -26,7 +26,7 @@ def dropout(xp: Any, x: Array, *, rate: float, noise: Noise | None) -> Any:
     check_rate(rate, "dropout: rate")
     if noise is None or rate == 0:
         return x, (lambda g: g,)
-    keep = noise.keep(xp, x.shape, rate)
+    keep = noise.site(rate).keep(xp, x.shape)
     scale = 1 / (1 - rate)
 
     def drop(a: Array) -> Array:

@@ -1,0 +1,126 @@
+"""Chapter 3, continued: cutting all pairs of a query and a key into blocks.
+
+Attention asks every query about every key, T × S pairs for each head of each text. This file says
+in which order: a few queries of a few heads at a time, against blocks of the keys that they may
+attend to, so that what is computed for one block fits the cache of a core. It is bookkeeping, with
+no mathematics in it, and can be skipped. Next: attention itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from tinyattn.backend import Array, tiles
+from tinyattn.op import Mask
+from tinyattn.ops.softmax import log_mask
+
+QUERIES, KEYS = (64, 256), 512
+"""Queries of a block, fewest and most, and keys. Few queries leave out more of the future, many
+make faster products: an eighth of the text, within these bounds, did best from T = 128 to 4096."""
+
+Rows = tuple[slice, ...]
+"""A part of the leading axes: some texts, or some heads of one text."""
+
+
+class Pairs:
+    """The pairs of T queries and S keys, for every index of the leading axes `lead`.
+
+    Args:
+        allowed: broadcasts to (*lead, T, S), True = may attend.
+        causal: whether later keys are hidden; the last query stands at the last key.
+    Raises: ValueError if allowed does not fit; TypeError if it is not boolean.
+    """
+
+    def __init__(
+        self,
+        xp: Any,
+        lead: tuple[int, ...],
+        T: int,
+        S: int,
+        allowed: Mask,
+        causal: bool,
+        dtype: Any,
+    ) -> None:
+        self.xp, self.lead, self.T, self.S = xp, lead, T, S
+        self.lag = S - T if causal else None  # query t may attend to the keys up to t + lag
+        all_pairs = *lead, T, S
+        if allowed is not None and np.broadcast_shapes(allowed.shape, all_pairs) != all_pairs:
+            raise ValueError(f"attention: allowed must fit {all_pairs}; got {allowed.shape}")
+        self._bias = None  # 0 or -∞, keys down and queries across
+        if allowed is not None:
+            shape = (1,) * (len(lead) + 2 - allowed.ndim) + allowed.shape
+            bias = log_mask(xp, allowed.reshape(shape), dtype).swapaxes(-1, -2)
+            self._bias = xp.ascontiguousarray(bias)
+        self._diagonals: dict[Any, Array] = {}
+        # Whether there may be a query for which no key is allowed.
+        self.may_see_nothing = allowed is not None or (causal and S < T)
+
+    def blocks(self) -> Iterator[tuple[Rows, slice, list[slice]]]:
+        """Some rows, some of their queries, and the blocks of keys that these may attend to.
+
+        A GPU has no cache to fit, and prefers one block.
+        """
+        on_cpu = self.xp is np
+        few, many = QUERIES
+        width = min(max(few, self.T // 8), many) if on_cpu else max(1, self.T)
+        height = KEYS if on_cpu else max(1, self.S)
+        for rows in _parts(self.lead, min(width, self.T) * min(height, self.S), self.xp):
+            for start in range(0, self.T, width):
+                queries = slice(start, min(start + width, self.T))
+                yield rows, queries, list(self._keys(rows, queries, height))
+
+    def _keys(self, rows: Rows, queries: slice, height: int) -> Iterator[slice]:
+        """Blocks of keys, but for those of which no query may see one."""
+        stop = self.S if self.lag is None else min(self.S, queries.stop + self.lag)
+        for start in range(0, stop, height):
+            keys = slice(start, min(start + height, stop))
+            # A GPU would have to wait for the answer.
+            bias = self._bias_of(rows, queries, keys) if self.xp is np else None
+            if bias is None or bias.max() == 0:
+                yield keys
+
+    def hide(self, scores: Array, rows: Rows, queries: slice, keys: slice) -> None:
+        """Set to -∞ what may not be seen in a block of scores, keys down and queries across."""
+        if self.lag is not None:
+            # From here on keys are later than the first query; further ones may be later than all.
+            later = queries.start + self.lag + 1 - keys.start
+            late = scores[..., max(0, later) :, :]
+            if late.shape[-2]:
+                late += self._diagonal(late.shape[-2:], max(0, -later), scores.dtype)
+        bias = self._bias_of(rows, queries, keys)
+        if bias is not None:
+            scores += bias
+
+    def _diagonal(self, shape: tuple[int, int], ahead: int, dtype: Any) -> Array:
+        """-∞ where key i, one position and `ahead` behind query 0, is later than query j; or 0."""
+        if (shape, ahead) not in self._diagonals:
+            K, Q = shape
+            past = self.xp.arange(K)[:, None] + ahead < self.xp.arange(Q)
+            self._diagonals[shape, ahead] = log_mask(self.xp, past, dtype)
+        return self._diagonals[shape, ahead]
+
+    def _bias_of(self, rows: Rows, queries: slice, keys: slice) -> Array | None:
+        """The part of the mask that belongs to a block; axes of size 1 stay so."""
+        if self._bias is None:
+            return None
+        whole = slice(None)
+        index = (*rows, *[whole] * (len(self.lead) - len(rows)), keys, queries)
+        return self._bias[
+            tuple(whole if n == 1 else i for i, n in zip(index, self._bias.shape, strict=True))
+        ]
+
+
+def _parts(lead: tuple[int, ...], width: int, xp: Any) -> Iterator[Rows]:
+    """The leading axes in parts of about a tile, if each of their elements has `width` numbers."""
+    if not lead:
+        yield ()
+        return
+    for rows in tiles(lead[0], math.prod(lead[1:]) * width, xp):
+        if rows.stop - rows.start > 1:
+            yield (rows,)
+        else:  # perhaps even one is too large
+            yield from ((rows, *more) for more in _parts(lead[1:], width, xp))
