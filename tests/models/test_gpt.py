@@ -1,5 +1,6 @@
 """The GPT with every mechanism: its sizes, who knows of whom, and that caching changes nothing."""
 
+import importlib
 import math
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from tinyattn import Tensor, no_grad, ops
 from tinyattn.backend import asarray, get_device
-from tinyattn.models import GPT, MECHANISMS, GPTConfig, generate
+from tinyattn.models import GPT, MECHANISMS, GPTConfig, continuations, generate
 from tinyattn.noise import Noise
 
 CONTEXT = 12
@@ -195,6 +196,39 @@ def test_writing_with_a_cache_is_writing_without(
         assert_array_equal(written[0], written[1])
 
 
+@pytest.mark.parametrize(("name", "positions"), [*KINDS, SHORTER])
+@pytest.mark.parametrize("use_cache", [True, False])
+def test_texts_of_different_length_are_continued_as_each_alone(
+    name: str, positions: str, use_cache: bool, device: str
+) -> None:
+    """Also where one outgrows the context before another one has begun."""
+    model = in_float64(tiny(name, positions, device=device))
+    texts = [ids_of(1, length)[0] for length in (5, 1, 8, 5, 14)]
+    how: dict[str, Any] = {"temperature": 0, "use_cache": use_cache}
+    for count in (1, 9):
+        together = continuations(model, texts, count, **how)
+        for text, ids in zip(texts, together, strict=True):
+            assert_array_equal(ids, np.ravel([*generate(model, text[None], count, **how)]))
+
+
+def test_a_continuation_ends_with_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of its own, not one that it was given; and nothing is written for nobody."""
+    columns = list(zip("b⁇xxxxxxxx", "xy⁇zzzzzzz", "⁇cpqrstuvw", strict=True))
+    steps = []
+
+    def write(model: Any, texts: Any, count: int) -> Any:
+        for column in columns:
+            steps.append(column)
+            yield np.array([ord(character) for character in column])
+
+    monkeypatch.setattr(importlib.import_module("tinyattn.models.generate"), "generate", write)
+    model: Any = None
+    texts = [np.array([ord(c) for c in text]) for text in ("ab", "a", "a⁇c")]
+    found = continuations(model, texts, 5, end=ord("⁇"))
+    assert ["".join(map(chr, ids)) for ids in found] == ["⁇", "xy⁇", "pqrst"]
+    assert len(steps) == 7
+
+
 # Mistakes ----------------------------------------------------------------------------------
 
 MISTAKES: dict[str, tuple[type[Exception], Callable[[], Any]]] = {
@@ -207,7 +241,8 @@ MISTAKES: dict[str, tuple[type[Exception], Callable[[], Any]]] = {
         (ValueError, lambda: tiny()(ids_of(1, 13))),
     r"integers \(B, T\); got int64 \(3,\)": (ValueError, lambda: tiny()(ids_of(3))),
     r"ids must lie in 0..10; got 1..11": (IndexError, lambda: tiny()([[1, 11]])),
-    "at least 1; got": (ValueError, lambda: next(generate(tiny(), ids_of(1, 0), 1))),
+    "at least 1 id each; got": (ValueError, lambda: next(generate(tiny(), ids_of(1, 0), 1))),
+    r"at least 1 id each; got \[\]": (ValueError, lambda: next(generate(tiny(), [], 1))),
     "must be one of multihead, .*, latent, perceiver; got 'dense'":
         (ValueError, lambda: tiny("dense")),
     "'multihead' has no option 'block'": (ValueError, lambda: tiny("multihead,block=2")),

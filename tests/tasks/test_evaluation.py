@@ -4,17 +4,14 @@ import os
 from collections import Counter
 from itertools import combinations
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tinyattn.data import DataError, Vocabulary, World, answer_of
+from tinyattn.data import DataError, World, answer_of
 from tinyattn.models import generate
-from tinyattn.tasks import evaluation
 from tinyattn.tasks.evaluation import (
     ANSWER_STEPS,
     Score,
@@ -111,24 +108,6 @@ def test_stopping_at_the_mask_changes_no_answer(answering: Trained, people: Worl
         assert answer(answering, [question]) == [answer_of(written, vocabulary)]
         ended += vocabulary.mask in written
     assert ended > 0
-
-
-def test_questions_asked_together_go_on_until_the_last_answer_ends(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    vocabulary = Vocabulary("□⁇abc")
-    rows = np.stack([vocabulary.encode(r) for r in ("a⁇bbbbbb", "abc⁇bbbb", "abcab⁇bb")])
-    seen = []
-
-    def write(model: object, prompts: np.ndarray, count: int, temperature: float) -> Any:
-        for column in rows.T:
-            seen.append(column)
-            yield column
-
-    monkeypatch.setattr(evaluation, "generate", write)
-    trained: Any = SimpleNamespace(model=None, vocabulary=vocabulary)
-    assert answer(trained, ["a", "b", "c"]) == ["a", "abc", "abcab"]
-    assert len(seen) == 6  # and no longer
 
 
 def test_a_finetuned_model_answers_the_questions_it_learnt(

@@ -9,7 +9,8 @@ parser.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -69,7 +70,7 @@ def next_ids(
 
 def generate(
     model: GPT,
-    ids: np.ndarray,
+    texts: np.ndarray | Sequence[np.ndarray],
     count: int,
     *,
     temperature: float = 1.0,
@@ -78,32 +79,69 @@ def generate(
     rng: np.random.Generator | None = None,
     use_cache: bool = True,
 ) -> Iterator[np.ndarray]:
-    """Continue each text by `count` symbols, one step at a time.
+    """Continue each text, one symbol at a time, until the longest has `count` more.
+
+    Texts of different length begin together. The shortest are continued while the others are still
+    being read: a text that is not at its end yet is followed by its own next symbol. So nothing is
+    computed for padding, and every symbol has the position that it would have alone.
 
     A text may outgrow the model's context: the model then sees its last `context` symbols, which
     is computed without the cache, because every position in the window has moved.
 
     Args:
-        ids: (B, T), texts of equal length, T at least 1.
+        texts: (B, T) ids, or B arrays of ids, each with at least one.
         use_cache: whether to keep keys and values between steps, where the attention can; the
             result is the same.
         temperature, top_k, top_p, rng: see `next_ids`.
-    Yields: ids (B,), one array a step.
-    Raises: ValueError for an empty text.
+    Yields: ids (B,), one array a step; the first has the symbols behind the shortest texts.
+    Raises: ValueError for an empty text, or none.
     """
-    ids = np.asarray(ids)
-    if ids.ndim != 2 or ids.shape[1] == 0:
-        raise ValueError(f"generate: ids must be (B, T) with T at least 1; got {ids.shape}")
+    rows = [np.asarray(text) for text in texts]
+    if not rows or any(row.ndim != 1 or not len(row) for row in rows):
+        shapes = [row.shape for row in rows]
+        raise ValueError(f"generate: texts must be rows of at least 1 id each; got {shapes}")
+    lengths = np.array([len(row) for row in rows])
+    shortest, longest = int(lengths.min()), int(lengths.max())
+    text = np.zeros((len(rows), longest + count), np.int64)
+    for row, ids in zip(text, rows, strict=True):
+        row[: len(ids)] = ids
     context = model.longest
     use_cache = use_cache and "cache" not in model.cannot
-    cache, unseen = model.new_cache(), ids
-    for _ in range(count):
+    cache, seen = model.new_cache(), 0
+    for stop in range(shortest, longest + count):
         with no_grad():
-            if use_cache and ids.shape[1] <= context:
-                logits = model(unseen, cache=cache)
+            if use_cache and stop <= context:
+                logits = model(text[:, seen:stop], cache=cache)
             else:
-                logits = model(ids[:, -context:])
+                logits = model(text[:, max(0, stop - context) : stop])
             last = asnumpy(logits.data[:, -1])
-        unseen = next_ids(last, temperature=temperature, top_k=top_k, top_p=top_p, rng=rng)[:, None]
-        ids = np.concatenate([ids, unseen], axis=1)
-        yield unseen[:, 0]
+        chosen = next_ids(last, temperature=temperature, top_k=top_k, top_p=top_p, rng=rng)
+        text[:, stop] = np.where(lengths > stop, text[:, stop], chosen)
+        seen = stop
+        yield text[:, stop].copy()
+
+
+def continuations(
+    model: GPT,
+    texts: np.ndarray | Sequence[np.ndarray],
+    count: int,
+    *,
+    end: int | None = None,
+    **choice: Any,
+) -> list[np.ndarray]:
+    """What follows each text: `count` symbols, or fewer, the last of which is `end`.
+
+    Args: choice: see `generate`.
+    """
+    lengths = np.array([len(text) for text in texts])
+    begins = lengths - lengths.min()  # the step that writes a text's first symbol
+    steps: list[np.ndarray] = []
+    ended = np.zeros(len(lengths), bool)
+    for ids in generate(model, texts, count, **choice):
+        ended |= (len(steps) >= begins) & (ids == end)
+        steps.append(ids)
+        ended |= len(steps) >= begins + count
+        if ended.all():
+            break
+    written = [row[begin:][:count] for row, begin in zip(np.stack(steps, 1), begins, strict=True)]
+    return [w[: int(np.append(w == end, True).argmax()) + 1] for w in written]

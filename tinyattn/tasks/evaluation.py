@@ -10,22 +10,24 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tinyattn.backend import one_blas_thread
+from tinyattn.backend import worker_threads
 from tinyattn.data.questions import answer_of
 from tinyattn.data.text import DataError
-from tinyattn.models import generate
+from tinyattn.models import continuations
 from tinyattn.tasks.runs import Trained
 from tinyattn.training.checkpoint import CheckpointError
+from tinyattn.training.step import available_cores
 
 ANSWER_STEPS = 32
 """Symbols a model may write in answer to a question, as in A5."""
-TOGETHER = 128
+TOGETHER = 64
 """Questions that are answered together; the answers do not depend on it."""
 
 
@@ -97,7 +99,7 @@ def answer(
 ) -> list[str]:
     """The model's answer to each question: greedy, from `question MASK` up to the next MASK.
 
-    Questions of equal length are answered together, so nothing is computed on padding.
+    Questions of about the same length are answered together, and cores share the groups.
 
     Raises: DataError for a question with an unknown character, or one that is empty.
     """
@@ -108,32 +110,22 @@ def answer(
         if not len(ids):
             raise DataError(f"the question {question!r} is empty")
         prompts.append(np.append(ids, vocabulary.mask))
-    by_length: dict[int, list[int]] = {}
-    for i, prompt in enumerate(prompts):
-        by_length.setdefault(len(prompt), []).append(i)
+    order = sorted(range(len(prompts)), key=lambda i: len(prompts[i]))
+    groups = [order[start : start + TOGETHER] for start in range(0, len(order), TOGETHER)]
+
+    def write(group: list[int]) -> list[np.ndarray]:
+        asked = [prompts[i] for i in group]
+        model, end = trained.model, vocabulary.mask
+        return continuations(model, asked, ANSWER_STEPS, end=end, temperature=0)
+
     answers = [""] * len(questions)
-    for same in by_length.values():
-        for start in range(0, len(same), TOGETHER):
-            rows = same[start : start + TOGETHER]
-            written = _write(trained, np.stack([prompts[i] for i in rows]))
-            for i, row in zip(rows, written, strict=True):
-                answers[i] = answer_of(row, vocabulary)
-            on_answers(len(rows))
+    workers = available_cores() if trained.model.device == "cpu" else 1
+    with worker_threads(), ThreadPoolExecutor(workers) as executor:
+        for group, written in zip(groups, executor.map(write, groups), strict=True):
+            for i, ids in zip(group, written, strict=True):
+                answers[i] = answer_of(ids, vocabulary)
+            on_answers(len(group))
     return answers
-
-
-def _write(trained: Trained, prompts: np.ndarray) -> np.ndarray:
-    """Greedy continuations (B, at most ANSWER_STEPS); ends early when every row has its MASK."""
-    mask = trained.vocabulary.mask
-    columns: list[np.ndarray] = []
-    ended = np.zeros(len(prompts), bool)
-    with one_blas_thread():
-        for column in generate(trained.model, prompts, ANSWER_STEPS, temperature=0):
-            columns.append(column)
-            ended |= column == mask
-            if ended.all():
-                break
-    return np.stack(columns, axis=1)
 
 
 def check_writable(path: str | Path) -> None:
