@@ -27,7 +27,7 @@ from tinyattn.tensor import Tensor, gradients
 from tinyattn.training.optimizers import Optimizer
 from tinyattn.training.parameters import add_gradients
 
-SHARD_TOKENS = 2048
+SHARD_TOKENS = 1024
 """Positions that a shard has, about, which bounds the memory of a step whatever the batch."""
 
 Loss = Callable[[Batch, Noise | None, float], Tensor]
