@@ -20,7 +20,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -34,8 +35,27 @@ Index = Any
 Mask = Any
 """Annotation of an op's parameter that holds booleans, which have no gradient."""
 
+Function = Callable[..., Any]
+"""What an op is made of: function(xp, *arrays, **options) -> (value, vjp)."""
 
-def op(function: Callable[..., Any]) -> Callable[..., Tensor]:
+_observers: list[Callable[[Function], Function]] = []
+
+
+@contextmanager
+def observed(observer: Callable[[Function], Function]) -> Iterator[None]:
+    """Inside this context every op, in every thread, calls observer(function), not its function.
+
+    What the observer returns must give what the function gives, and may look at the clock before
+    and after, or count, as the profiler does (training/profile.py).
+    """
+    _observers.append(observer)
+    try:
+        yield
+    finally:
+        _observers.remove(observer)
+
+
+def op(function: Function) -> Callable[..., Tensor]:
     """Make a Tensor operation of `function(xp, *arrays, **options) -> (value, vjp)`.
 
     Positional parameters are arrays; one that defaults to None may be left out, and one annotated
@@ -53,7 +73,10 @@ def op(function: Callable[..., Any]) -> Callable[..., Tensor]:
         xp = device_of(*[v for v in values if hasattr(v, "shape")]).xp
         try:
             plain = {k: _plain(v) for k, v in options.items()}
-            value, vjp = function(xp, *values, **plain)
+            run = function
+            for observer in _observers:  # hardly ever one
+                run = observer(run)
+            value, vjp = run(xp, *values, **plain)
         except (ValueError, TypeError, IndexError) as error:
             if str(error).startswith(f"{name}:"):
                 raise
@@ -89,9 +112,10 @@ class _Signature:
             if parameter.name not in options and parameter.default is parameter.empty:
                 raise TypeError(f"{self.name}: argument {parameter.name!r} is missing")
             bound.append(options.pop(parameter.name, None))
-        if len(extra) > 1 and len(self.options) == 1:
-            extra = (extra,)  # x.reshape(2, 3) means x.reshape((2, 3))
-        self._name_options(extra, options)
+        if extra:
+            if len(extra) > 1 and len(self.options) == 1:
+                extra = (extra,)  # x.reshape(2, 3) means x.reshape((2, 3))
+            self._name_options(extra, options)
         return bound, self.is_data
 
     def _bind_list(
@@ -127,7 +151,7 @@ def _unwrap(
         first = is_data.index(False)
         args[first] = Tensor(args[first])
         tensors = [args[first]]
-    if len({t.dtype for t in tensors}) > 1:
+    if len({t._data.dtype for t in tensors}) > 1:
         raise TypeError(
             f"{name}: tensors must share one precision; got "
             f"{' and '.join(str(t.dtype) for t in tensors)}; convert with .astype"
@@ -136,7 +160,7 @@ def _unwrap(
     sources: list[Node | Tensor | None] = []
     for arg, data in zip(args, is_data, strict=True):
         if isinstance(arg, Tensor):
-            values.append(arg.data)
+            values.append(arg._data)
             sources.append((arg._node or arg) if arg.requires_grad else None)
         else:
             values.append(_constant(name, arg, tensors[0], data))

@@ -298,7 +298,7 @@ def _floating(values: Array, *, copy: bool) -> Array:
 def _frozen(values: Array) -> Array:
     """Guard the values that a vjp relies on. CuPy has no such guard: there it is a promise."""
     if isinstance(values, np.ndarray):
-        values.flags.writeable = False
+        values.setflags(write=False)
     return values
 
 

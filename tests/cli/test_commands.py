@@ -28,6 +28,9 @@ def test_the_whole_job(tinyattn: Any, as_json: AsJson, tmp_path: Path) -> None:
     tinyattn("world", "--out", world, "--people", 12, "--dev", 4, "--places", 3, "--sentences", 3)
     tinyattn("pretrain", world / "corpus.txt", "--out", first, *tiny, "--steps", 20,
              *[f"--set=pretrain.{s}" for s in fast])  # fmt: skip
+    done = tinyattn("pretrain", world / "corpus.txt", "--out", tmp_path / "mixed", *tiny,
+                    "--questions", world / "birth_train.tsv", "--steps", 2)  # fmt: skip
+    assert "pretrained on corpus.txt and birth_train.tsv: step 2" in done.stdout
     done = tinyattn("finetune", world / "birth_train.tsv", "--from", first, "--out", second,
                     "--steps", 60, *[f"--set=finetune.{s}" for s in fast])  # fmt: skip
     assert "finetuned on birth_train.tsv: step 60, loss" in done.stdout

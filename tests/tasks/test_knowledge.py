@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from tinyattn.data import DataError, World
+from tinyattn.data.text import documents_of
+from tinyattn.tasks.evaluation import answer, score
 from tinyattn.tasks.knowledge import RunOptions, finetune, pretrain
 from tinyattn.tasks.recipe import Recipe
 from tinyattn.tasks.runs import CONFIG, PREDICTIONS, Trained, load_run, open_run
@@ -141,8 +143,45 @@ def test_only_the_run_itself_can_be_resumed(
         pretrain(people.corpus, small(pretrain__batch=3), again)
     with pytest.raises(CheckpointError, match=r"another data.words \(\d, not 1\)"):
         pretrain(people.corpus, small(data__words=1), again)
+    with pytest.raises(CheckpointError, match="a run with other questions among its exercises"):
+        pretrain(people.corpus, small(), again, questions=people.train)
     assert (tmp_path / CHECKPOINT).read_bytes() == before
     assert pretrain(people.corpus, small(), again).about["step"] == 4
+
+
+def test_questions_mixed_with_the_exercises_are_learnt_with_them(
+    people: World, small: Small, tmp_path: Path
+) -> None:
+    """Each once an epoch: a model that was never finetuned can answer them."""
+    sizes: dict[str, Any] = {"model__dropout": 0.0, "pretrain__learning_rate": 0.02}
+    asked = [question for question, _ in people.train]
+    right = []
+    for questions in (None, people.train):
+        run, recipe = (
+            RunOptions(tmp_path / str(questions is None)),
+            small(**sizes, pretrain__steps=150),
+        )
+        trained = pretrain(people.corpus, recipe, run, questions=questions)
+        right.append(score(answer(trained, asked), [place for _, place in people.train]).correct)
+    assert right[0] == 0 and right[1] >= len(asked) / 2
+    lines, pairs = documents_of(people.corpus), len(people.train)
+    more = small(**sizes, pretrain__epochs=1, pretrain__steps=0, pretrain__batch=1)
+    one = pretrain(people.corpus, more, RunOptions(tmp_path / "one"), questions=people.train)
+    assert one.about["step"] == len(lines) + pairs
+
+
+def test_questions_that_cannot_be_mixed_are_refused(
+    people: World, small: Small, tmp_path: Path
+) -> None:
+    run, long = RunOptions(tmp_path), [("Where was " + "a" * 80, "Lozumb")]
+    for recipe, pairs, error, message in (
+        (small(), long, DataError, "does not fit the model's context of 80 symbols"),
+        (small(), [("", "Lozumb")], DataError, "nothing is left of a pair"),
+        (small(), [("ß?", "Lozumb")], DataError, "'ß'"),
+        (small(data__objective="next"), people.train, SettingError, "data.objective 'span'"),
+    ):
+        with pytest.raises(error, match=message):
+            pretrain(people.corpus, recipe, run, questions=pairs)
 
 
 def change(saved: checkpoint.Checkpoint, how: str) -> None:

@@ -49,7 +49,7 @@ class AttentionBlock(Module):
 
     cannot: ClassVar[dict[str, str]] = {}  # a name in ABILITIES -> why not
     multiply_adds: ClassVar[str]  # of one sequence forward, as a formula in letters (cost.py)
-    kept_numbers: ClassVar[str]  # for backward: queries, keys, values, answers, and weights if need be
+    kept_numbers: ClassVar[str]  # for backward: queries, keys, values, answers, perhaps weights
 
     def __init__(
         self,

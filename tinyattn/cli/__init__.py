@@ -23,6 +23,7 @@ from tinyattn.cli.compare import compare
 from tinyattn.cli.info import info
 from tinyattn.cli.options import DeviceMissing
 from tinyattn.cli.parse import parse
+from tinyattn.cli.profile import profile
 from tinyattn.cli.train import finetune, pretrain, quickstart
 from tinyattn.cli.use import baseline, convert, evaluate, generate
 from tinyattn.cli.world import world
@@ -109,6 +110,6 @@ def main() -> None:
 
 for command in (
     quickstart, world, pretrain, finetune, evaluate, baseline, generate, convert, compare, parse,
-    claims, info,
+    profile, claims, info,
 ):  # fmt: skip
     main.add_command(command)

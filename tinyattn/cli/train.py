@@ -1,4 +1,4 @@
-"""Chapter 12, continued: commands that train. Next: heads that parse."""
+"""Chapter 12, continued: commands that train. Next: where the time of a step goes."""
 
 from __future__ import annotations
 
@@ -109,12 +109,17 @@ def _every_attention(
 @click.argument("corpus", type=FILE)
 @option("--objective", type=click.Choice(["span", "next"]),
         help="Span corruption, or plain next-symbol prediction.")  # fmt: skip
+@option("--questions", type=FILE, help="Pairs to mix with the exercises, as finetune takes them.")
+@UNKNOWN
 @stage_options("runs/pretrain", "fast, or with --objective next, text")
-def pretrain(corpus: Path, objective: str | None, **options: Any) -> None:
+def pretrain(
+    corpus: Path, objective: str | None, questions: Path | None, unknown: str, **options: Any
+) -> None:
     """Train a new model on a text file, one document a line.
 
     \b
     tinyattn pretrain wiki.txt
+    tinyattn pretrain wiki.txt --questions birth_places_train.tsv
     tinyattn pretrain play.txt --objective next --steps 300 --out runs/play
     """
     from tinyattn.data.text import read_text
@@ -125,9 +130,22 @@ def pretrain(corpus: Path, objective: str | None, **options: Any) -> None:
     extra = {"data.objective": objective} if objective else {}
     base = "text" if objective == "next" else "fast"
     recipe, run = open_stage("pretrain", options, base, extra)
+    pairs = _answered(questions) if questions else None
     with Progress() as bar:
-        knowledge.pretrain(text, recipe, bar.watch(run))
-    finish(run.folder, f"pretrained on {corpus.name}", options["as_json"])
+        trained = knowledge.pretrain(text, recipe, bar.watch(run), questions=pairs, unknown=unknown)
+    note_dropped(trained.vocabulary, ["".join(pair) for pair in pairs or []])
+    also = f" and {questions.name}" if questions else ""
+    finish(run.folder, f"pretrained on {corpus.name}{also}", options["as_json"])
+
+
+def _answered(path: Path) -> list[tuple[str, str]]:
+    """The pairs in a file that have an answer. Raises: DataError if there is none."""
+    from tinyattn.data.text import DataError, read_pairs
+
+    known = [(question, answer) for question, answer in read_pairs(path) if answer is not None]
+    if not known:
+        raise DataError(f"{path}: no line has a tab and an answer; there is nothing to learn")
+    return known
 
 
 @click.command()
@@ -145,7 +163,7 @@ def finetune(
     tinyattn finetune birth_places_train.tsv --from runs/pretrain
     tinyattn finetune birth_places_train.tsv --corpus wiki.txt --out runs/scratch
     """
-    from tinyattn.data.text import DataError, read_pairs, read_text
+    from tinyattn.data.text import read_text
     from tinyattn.report.progress import Progress
     from tinyattn.tasks import knowledge
     from tinyattn.tasks.runs import load_run
@@ -156,9 +174,7 @@ def finetune(
     if corpus is None and (options["attention"] or options["positions"] or of_model):
         raise click.UsageError("the model is that of --from; --attention, --positions and --set "
                                "model.* are for a new one, with --corpus")  # fmt: skip
-    known = [(question, answer) for question, answer in read_pairs(pairs) if answer is not None]
-    if not known:
-        raise DataError(f"{pairs}: no line has a tab and an answer; there is nothing to learn")
+    known = _answered(pairs)
     text = read_text(corpus) if corpus else None
     pretrained = None if corpus else load_run(start or Path("runs/pretrain"))
     table = "finetune" if pretrained else "scratch"

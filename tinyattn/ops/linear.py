@@ -93,7 +93,7 @@ def einsum(xp: Any, *operands: Array, equation: str) -> Any:
     Shapes:   one letter an axis, `...` for axes that broadcast; an operand may repeat a letter
     Raises:   ValueError if the equation does not fit the operands
     """
-    inputs, output, sizes = _parse(equation, [tuple(o.shape) for o in operands])
+    inputs, output, sizes = parse_equation(equation, [tuple(o.shape) for o in operands])
 
     def gradient_of(k: int) -> Any:
         def dx(g: Array) -> Array:
@@ -126,7 +126,9 @@ def _to_diagonal(xp: Any, d: Array, own: str, letters: str) -> Array:
     return out
 
 
-def _parse(equation: str, shapes: list[tuple[int, ...]]) -> tuple[list[str], str, dict[str, int]]:
+def parse_equation(
+    equation: str, shapes: list[tuple[int, ...]]
+) -> tuple[list[str], str, dict[str, int]]:
     """The letters of each input and of the output, with `...` written out; and their sizes."""
     left, arrow, output = equation.replace(" ", "").partition("->")
     inputs = left.split(",")

@@ -36,10 +36,13 @@ def transpose(xp: Any, x: Array, *, axes: tuple[int, ...] | None = None) -> Any:
     Backward: dx is g with the axes put back
     Shapes:   y has x's sizes in the new order
     """
-    y = x.transpose(axes)
-    order = tuple(a % x.ndim for a in axes) if axes else tuple(reversed(range(x.ndim)))
-    back = tuple(sorted(range(x.ndim), key=lambda i: order[i]))
-    return y, (lambda g: g.transpose(back),)
+    ndim = x.ndim  # all that the vjp keeps
+
+    def dx(g: Array) -> Array:
+        order = [axis % ndim for axis in axes] if axes else range(ndim)[::-1]
+        return g.transpose(sorted(range(ndim), key=lambda i: order[i]))
+
+    return x.transpose(axes), (dx,)
 
 
 @op

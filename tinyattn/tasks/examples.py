@@ -118,6 +118,23 @@ class QuestionExamples(Examples):
         return self.examples[index]
 
 
+class Together(Examples):
+    """Two kinds of examples in one: an epoch has all of both, shuffled if the first kind is."""
+
+    def __init__(self, first: Examples, second: Examples) -> None:
+        super().__init__(
+            count=first.count + second.count, batch=first.batch, length=first.length,
+            seed=first.seed, shuffle=first.shuffle,
+        )  # fmt: skip
+        self.first, self.second = first, second
+
+    def example(self, index: int, rng: np.random.Generator) -> Example:
+        """Those of the first kind, then those of the second."""
+        if index < self.first.count:
+            return self.first.example(index, rng)
+        return self.second.example(index - self.first.count, rng)
+
+
 class TextExamples(Examples):
     """Windows of one long text, each symbol predicted from those before it in the window.
 

@@ -24,13 +24,19 @@ from tinyattn.data.vocabulary import Vocabulary
 from tinyattn.graph import no_grad
 from tinyattn.models import GPT
 from tinyattn.noise import Noise
-from tinyattn.tasks.examples import Examples, QuestionExamples, SpanExamples, TextExamples
+from tinyattn.tasks.examples import (
+    Examples,
+    QuestionExamples,
+    SpanExamples,
+    TextExamples,
+    Together,
+)
 from tinyattn.tasks.recipe import Recipe
-from tinyattn.tasks.runs import Trained, begin_run, describe, load_run
+from tinyattn.tasks.runs import Trained, begin_run, describe, fingerprint, load_run
 from tinyattn.tensor import Tensor
 from tinyattn.training.checkpoint import Checkpoint, CheckpointError
 from tinyattn.training.loop import Data, Fit
-from tinyattn.training.settings import TrainSettings
+from tinyattn.training.settings import SettingError, TrainSettings
 from tinyattn.training.step import SHARD_TOKENS
 
 Pairs = list[tuple[str, str]]
@@ -70,10 +76,20 @@ def language_model_loss(
     return loss
 
 
-def pretrain(text: str, recipe: Recipe, options: RunOptions) -> Trained:
+def pretrain(
+    text: str,
+    recipe: Recipe,
+    options: RunOptions,
+    *,
+    questions: Pairs | None = None,
+    unknown: str = "error",
+) -> Trained:
     """Train a new model on a corpus, by span corruption or plain next-symbol prediction.
 
-    Raises: DataError if the corpus is too short.
+    With `questions` every epoch of span corruption has these pairs too, each once, so that the
+    model learns how it will be asked while it learns what there is to know (Allen-Zhu and Li 2023).
+
+    Raises: DataError if the corpus is too short, or a pair too long, or one that cannot be read.
     """
     settings, context = recipe.pretrain, recipe.model.longest
     vocabulary = Vocabulary.from_text(text)
@@ -112,7 +128,13 @@ def pretrain(text: str, recipe: Recipe, options: RunOptions) -> Trained:
             space=vocabulary.ids.get(" ", -1), batch=settings.batch,
             length=recipe.data.length or context, seed=options.seed, shuffle=settings.shuffle,
         )  # fmt: skip
+    if questions is not None:
+        if recipe.data.objective != "span":
+            raise SettingError("questions can be mixed with the exercises of data.objective 'span'")
+        questions = as_read(questions, recipe, vocabulary, unknown)
+        data = Together(data, _question_examples(questions, vocabulary, recipe, settings, options))
     about = describe("pretrain", recipe, model, vocabulary, documents, text)
+    about["questions"] = fingerprint(repr(questions)) if questions else ""
     return _fit(model, data, recipe, settings, about, options, validation)
 
 
@@ -143,22 +165,35 @@ def finetune(
         documents = len(documents_of(text, blank_lines=recipe.data.blank_lines))
     else:
         raise ValueError("finetune: needs a pretrained model (start) or a corpus (text)")
-    context = model.longest
     pairs = as_read(pairs, recipe, vocabulary, unknown)
+    data = _question_examples(pairs, vocabulary, recipe, settings, options)
+    about = describe("finetune", recipe, model, vocabulary, documents, repr(pairs))
+    about["pretrained_on"] = start.about.get("data", "") if start is not None else ""
+    return _fit(model, data, recipe, settings, about, options)
+
+
+def _question_examples(
+    pairs: Pairs,
+    vocabulary: Vocabulary,
+    recipe: Recipe,
+    settings: TrainSettings,
+    options: RunOptions,
+) -> QuestionExamples:
+    """The pairs as examples. Raises: DataError for one that is empty, or does not fit the model."""
     for question, answer in pairs:
         if not (question and answer):
             raise DataError(f"nothing is left of a pair to learn from: {question!r}, {answer!r}")
-    longest = max(pairs, key=lambda pair: len(pair[0]) + len(pair[1]))
+    longest, context = (
+        max(pairs, key=lambda pair: len(pair[0]) + len(pair[1])),
+        recipe.model.longest,
+    )
     if sum(map(len, longest)) + 1 > context:
         raise DataError(f"the pair {longest} does not fit the model's context of {context} symbols")
-    data = QuestionExamples(
+    return QuestionExamples(
         pairs, vocabulary,
         batch=settings.batch, length=recipe.data.length or context,
         seed=options.seed, shuffle=settings.shuffle,
     )  # fmt: skip
-    about = describe("finetune", recipe, model, vocabulary, documents, repr(pairs))
-    about["pretrained_on"] = start.about.get("data", "") if start is not None else ""
-    return _fit(model, data, recipe, settings, about, options)
 
 
 def _fit(
@@ -206,8 +241,9 @@ def _differences(now: dict[str, Any], then: dict[str, Any]) -> list[str]:
     found = [
         f"another {key} ({old}, not {new})" for key, (new, old) in values.items() if old != new
     ]
-    texts = {"vocabulary": "another vocabulary", "data": "another text to learn from"}
-    return found + [name for key, name in texts.items() if now[key] != then.get(key)]
+    texts = {"vocabulary": "another vocabulary", "data": "another text to learn from",
+             "questions": "other questions among its exercises"}  # fmt: skip
+    return found + [name for key, name in texts.items() if now.get(key) != then.get(key)]
 
 
 def _measure(

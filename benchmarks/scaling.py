@@ -1,0 +1,282 @@
+"""How a training step scales: python benchmarks/scaling.py
+
+Around A5's model width, depth, length of the text T and batch are varied, each alone. All sizes
+take steps in turn, so that what else the machine does falls on all alike; the table shows medians,
+and what the watch of `tinyattn profile` saw in other steps: multiply-adds, and where threads spend
+their time. Below it stand the powers that fit the time of a token best, beside those that fit its
+multiply-adds; and two terms, since no size is free of a part that grows otherwise
+(derivations/25_scaling.md). Random ids, dropout 0.1, AdamW; some minutes on two cores.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tinyattn import backend
+from tinyattn.data import Batch
+from tinyattn.models import GPT, GPTConfig
+from tinyattn.models.comparison import slope
+from tinyattn.tasks.knowledge import language_model_loss
+from tinyattn.training import Profile, Step, make_optimizers, profile_step
+
+BASE = {"width": 256, "layers": 4, "context": 128, "batch": 32}
+AXES = {
+    "width": (64, 128, 256, 512),
+    "layers": (1, 2, 4, 8),
+    "context": (32, 64, 128, 256, 512, 1024),
+    "batch": (1, 2, 4, 8, 16, 32, 64, 128),
+}
+HEAD = 32  # numbers of a head, as in A5's model; a wider model has more heads
+TERMS = {  # of the time of a token: their names, and what they are at x
+    "width": (("C", lambda x: x), ("C²", lambda x: x**2)),
+    "layers": (("1", lambda x: x**0), ("n", lambda x: x)),
+    "context": (("1", lambda x: x**0), ("T", lambda x: x)),
+    "batch": (("1", lambda x: x**0), ("1/B", lambda x: 1 / x)),
+}
+LETTERS = {"width": "C", "layers": "n", "context": "T", "batch": "B"}
+TURN = 0.1  # seconds that a turn takes at least
+PARTS = {"products": ("linear", "matmul", "einsum"), "attention": ("attention",),
+         "optimizer": ("optimizer",)}  # fmt: skip
+
+
+class Contestant:
+    """A model of one size, which takes steps when asked."""
+
+    def __init__(self, sizes: dict[str, int], workers: int | None) -> None:
+        width, context = sizes["width"], sizes["context"]
+        config = GPTConfig(vocabulary=256, context=context, layers=sizes["layers"], width=width,
+                           heads=width // HEAD)  # fmt: skip
+        self.model = GPT(config)
+        ids = np.random.default_rng(0).integers(1, 256, (sizes["batch"], context + 1))
+        self.batch = Batch(ids[:, :-1], ids[:, 1:])
+        self.loss, self.workers = language_model_loss(self.model), workers
+        self.optimizers = make_optimizers(self.model, "adamw")
+        self.take = Step(self.loss, self.optimizers, workers=workers)
+        self.steps, self.seconds = 1, []
+
+    def turn(self) -> None:
+        """Some steps; notes what one took."""
+        began = time.perf_counter()
+        for number in range(self.steps):
+            self.take(self.batch, number, 0.0)
+        self.seconds.append((time.perf_counter() - began) / self.steps)
+
+    def warm_up(self) -> None:
+        self.turn()
+        if self.seconds[0] < 10 * TURN:  # else the first was no exception
+            self.turn()
+        self.steps = max(1, round(TURN / self.seconds[-1]))
+        self.seconds.clear()
+
+    def profile(self) -> Profile:
+        return profile_step(self.loss, self.optimizers, self.batch, steps=2, workers=self.workers)
+
+
+@dataclass(frozen=True)
+class Point:
+    """What was measured at one size."""
+
+    width: int
+    layers: int
+    context: int
+    batch: int
+    parameters: int
+    seconds: float  # of a step
+    low: float  # its quartiles
+    high: float
+    multiply_adds: float  # of a token
+    shares: dict[str, float]  # of what threads compute
+
+    @property
+    def tokens(self) -> int:
+        """In a step."""
+        return self.batch * self.context
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How the time of a token grows with one size, and how its multiply-adds do."""
+
+    axis: str
+    power: float
+    counted_power: float
+    terms: tuple[float, float]  # seconds, for those in TERMS
+    counted_terms: tuple[float, float]  # seconds that their multiply-adds would take
+
+
+def measure(axes: Sequence[str], rounds: int, workers: int | None) -> tuple[list[Point], float]:
+    """All sizes along these axes, each once; and the rate of products, of all workers together."""
+    every = [BASE | {axis: value} for axis in axes for value in AXES[axis]]
+    sizes = [dict(pairs) for pairs in dict.fromkeys(tuple(s.items()) for s in every)]
+    contestants = [Contestant(s, workers) for s in sizes]
+    with contextlib.ExitStack() as stack:
+        for contestant in contestants:
+            stack.enter_context(contestant.take)
+        for contestant in contestants:
+            contestant.warm_up()
+        for number in range(rounds):
+            print(f"round {number + 1} of {rounds}", file=sys.stderr)
+            for contestant in contestants:
+                contestant.turn()
+    print("where the time goes", file=sys.stderr)
+    profiles = [contestant.profile() for contestant in contestants]
+    points = [point(*three) for three in zip(sizes, contestants, profiles, strict=True)]
+    return points, max(profile.product_rate * profile.workers for profile in profiles)
+
+
+def point(sizes: dict[str, int], contestant: Contestant, profile: Profile) -> Point:
+    low, middle, high = statistics.quantiles(contestant.seconds, n=4, method="inclusive")
+    shares = {
+        part: sum(row.seconds for row in profile.rows if row.name in names) / profile.busy
+        for part, names in PARTS.items()
+    }
+    return Point(
+        **sizes, parameters=contestant.model.parameter_count(), seconds=middle, low=low, high=high,
+        multiply_adds=profile.multiply_adds / profile.positions,
+        shares={**shares, "the rest": 1 - sum(shares.values())},
+    )  # fmt: skip
+
+
+def along(axis: str, points: Sequence[Point]) -> list[Point]:
+    """The points on one axis, in order: all other sizes are those of BASE."""
+    rest = [name for name in BASE if name != axis]
+    on = [p for p in points if all(getattr(p, name) == BASE[name] for name in rest)]
+    return sorted(on, key=lambda p: getattr(p, axis))
+
+
+def fit(axis: str, points: Sequence[Point], rate: float) -> Fit:
+    on = along(axis, points)
+    x = np.array([getattr(p, axis) for p in on], float)
+    taken = np.array([p.seconds / p.tokens for p in on])
+    counted = np.array([p.multiply_adds / rate for p in on])
+    return Fit(axis, slope(x, taken), slope(x, counted), two_terms(axis, x, taken),
+               two_terms(axis, x, counted))  # fmt: skip
+
+
+def two_terms(axis: str, x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+    """The factors of the two terms that fit best: least squares of the relative errors."""
+    columns = np.stack([function(x) / y for _, function in TERMS[axis]], axis=1)
+    factors = np.linalg.lstsq(columns, np.ones(len(x)), rcond=None)[0]
+    return float(factors[0]), float(factors[1])
+
+
+def as_table(points: Sequence[Point], fits: Sequence[Fit], rate: float) -> str:
+    lines = []
+    for found in fits:
+        lines += ["", _line(found.axis, "parameters", "tokens/s", "quartiles", "multiply-adds",
+                            "floor", *points[0].shares)]  # fmt: skip
+        for p in along(found.axis, points):
+            lines.append(_line(
+                str(getattr(p, found.axis)), f"{p.parameters:,}", f"{p.tokens / p.seconds:,.0f}",
+                f"{p.tokens / p.high:,.0f} {p.tokens / p.low:,.0f}",
+                f"{p.multiply_adds / 1e6:.2f} M",
+                f"{p.multiply_adds * p.tokens / rate / p.seconds:.0%}",
+                *(f"{share:.0%}" for share in p.shares.values()),
+            ))  # fmt: skip
+    lines += ["", f"{'a token takes':30} {'by power':>9} {'counted':>9}   two terms, ns: measured, "
+              "and the multiply-adds at the rate of products"]  # fmt: skip
+    for found in fits:
+        letter, on = LETTERS[found.axis], along(found.axis, points)
+        ends = f"{getattr(on[0], found.axis)} to {getattr(on[-1], found.axis)}"
+        lines.append(
+            f"{found.axis + f' {letter}, {ends}':30} {f'{letter}^{found.power:.2f}':>9} "
+            f"{f'{letter}^{found.counted_power:.2f}':>9}   {terms(found.axis, found.terms):38} "
+            f"{terms(found.axis, found.counted_terms)}"
+        )
+    base = ", ".join(f"{name} {value}" for name, value in BASE.items())
+    lines += [
+        "",
+        f"base: {base}, heads of {HEAD}. multiply-adds: of a token. floor: the share of",
+        f"a step's time that they would take at the {rate / 1e9:.1f} G a second of large products;",
+        "the other shares are of what threads compute",
+        machine(),
+    ]
+    return "\n".join(lines[1:])
+
+
+def _line(*cells: str) -> str:
+    widths = (8, 12, 10, 17, 15, 7, 10, 11, 11, 10)
+    return "".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
+
+
+def terms(axis: str, factors: tuple[float, float]) -> str:
+    """Two terms in nanoseconds."""
+    numbers = [f"{x:,.0f}" if abs(x) >= 100 else f"{x:.3g}" for x in (1e9 * f for f in factors)]
+    names = ["" if name == "1" else f"·{name}" for name, _ in TERMS[axis]]
+    return " + ".join(f"{number}{name}" for number, name in zip(numbers, names, strict=True))
+
+
+def save_picture(points: Sequence[Point], fits: Sequence[Fit], rate: float, path: Path) -> None:
+    """Tokens a second along each axis, measured and at the floor."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4 * len(fits), 3.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    for axes, found in zip(
+        figure.subplots(1, len(fits), sharey=True, squeeze=False)[0], fits, strict=True
+    ):
+        on = along(found.axis, points)
+        x = [getattr(p, found.axis) for p in on]
+        axes.loglog(x, [rate / p.multiply_adds for p in on], "--", color="#7A7A7A",
+                    label="multiply-adds alone")  # fmt: skip
+        axes.loglog(x, [p.tokens / p.seconds for p in on], "o-", color="#0072B2", label="measured")
+        letter = LETTERS[found.axis]
+        powers = [f"${letter}^{{{power:.2f}}}$" for power in (found.power, found.counted_power)]
+        axes.set_title(f"time of a token: {powers[0]}, counted {powers[1]}", fontsize=10)
+        axes.set_xlabel(f"{found.axis} {letter}")
+        axes.set_xticks(x, [str(value) for value in x])
+        axes.minorticks_off()
+        axes.grid(alpha=0.3)
+    first = figure.axes[0]
+    first.set_ylabel("tokens a second")
+    first.legend(frameon=False, fontsize=9)
+    figure.savefig(path, dpi=110)
+
+
+def machine() -> str:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")),
+                 platform.processor())  # fmt: skip
+    return (f"{model}, {os.cpu_count()} cores, Python {platform.python_version()}, "
+            f"NumPy {np.__version__}")  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5, help="turns of each size")
+    parser.add_argument("--workers", type=int, help="threads; by default one a core")
+    parser.add_argument("--only", choices=AXES, action="append", help="this axis; may be repeated")
+    parser.add_argument("--picture", type=Path, help="draw tokens a second into this PNG")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    if options.rounds < 2:
+        parser.error("quartiles need at least two rounds")
+    backend.keep_freed_memory()
+    axes = options.only or list(AXES)
+    points, rate = measure(axes, options.rounds, options.workers)
+    fits = [fit(axis, points, rate) for axis in axes]
+    if options.json:
+        print(json.dumps({
+            "machine": machine(), "product_rate": rate, "base": BASE,
+            "points": [asdict(p) for p in points], "fits": [asdict(f) for f in fits],
+        }))  # fmt: skip
+    else:
+        print(as_table(points, fits, rate))
+    if options.picture:
+        save_picture(points, fits, rate, options.picture)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,311 @@
+"""A profile counts what is multiplied, leaves results as they are, and adds up."""
+
+import itertools
+import math
+import operator
+import threading
+import time
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tinyattn import Tensor, ops
+from tinyattn.attention import formula_value, letters
+from tinyattn.data import Batch
+from tinyattn.models import GPT, GPTConfig, new_block
+from tinyattn.op import observed
+from tinyattn.tasks.knowledge import language_model_loss
+from tinyattn.tensor import OPS, gradients
+from tinyattn.training import make_optimizers, profile_step
+from tinyattn.training import profile as module
+from tinyattn.training.counting import multiply_adds
+from tinyattn.training.watch import PARTS, Watch
+
+rng = np.random.default_rng(0)
+
+
+@pytest.fixture(autouse=True)
+def small_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rate is measured in no time."""
+    monkeypatch.setattr(module, "PRODUCT", 64)
+
+
+# Counting ----------------------------------------------------------------------------------
+
+
+class Counted:
+    """A number that counts the products it is in. With a plain number, as in a sum: none."""
+
+    products = 0
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def __mul__(self, other: Any) -> "Counted":
+        if not isinstance(other, Counted):
+            return Counted(self.value * other)
+        Counted.products += 1
+        return Counted(self.value * other.value)
+
+    __rmul__ = __mul__
+
+    def __add__(self, other: Any) -> "Counted":
+        return Counted(self.value + (other.value if isinstance(other, Counted) else other))
+
+    __radd__ = __add__
+
+
+def counted(shape: tuple[int, ...]) -> np.ndarray:
+    """An array of such numbers."""
+    values = rng.standard_normal(shape)
+    return np.vectorize(Counted, otypes=[object])(values)
+
+
+def products(compute: Any) -> tuple[Any, int]:
+    """What `compute` gives, and how many products it took."""
+    before = Counted.products
+    return compute(), Counted.products - before
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes", "options"),
+    [
+        ("matmul", [(3, 4), (4, 5)], {}),
+        ("matmul", [(2, 3, 4), (4, 5)], {}),
+        ("matmul", [(2, 1, 3, 4), (6, 4, 5)], {}),
+        ("matmul", [(4,), (4, 5)], {}),
+        ("matmul", [(2, 3, 4), (4,)], {}),
+        ("matmul", [(4,), (4,)], {}),
+        ("linear", [(2, 3, 4), (4, 5), (5,)], {}),
+        ("linear", [(4,), (4, 5)], {}),
+        ("einsum", [(2, 3, 4), (2, 4, 5)], {"equation": "bij,bjk->bik"}),
+        ("einsum", [(3, 4), (3,)], {"equation": "ij,i->"}),
+        ("einsum", [(6, 3, 4), (4, 5)], {"equation": "...ij,jk->...ik"}),
+    ],
+)
+def test_counts_are_the_products_of_the_op_itself(
+    name: str, shapes: list[tuple[int, ...]], options: dict[str, Any]
+) -> None:
+    """Its function is run, both ways, on numbers that count."""
+    arrays = [counted(shape) for shape in shapes]
+    (y, vjps), done = products(lambda: OPS[name].__wrapped__(np, *arrays, **options))
+    y = y if isinstance(y, np.ndarray) else np.array(y, dtype=object)
+    forward, backward = multiply_adds(name, arrays, options, y)
+    assert forward == done > 0
+    g = counted(y.shape)
+    for vjp, count in zip(vjps, backward, strict=False):  # linear has one for a bias in any case
+        _, done = products(lambda vjp=vjp: vjp(g))
+        assert done == count
+
+
+def test_an_einsum_of_three_has_two_products_a_term() -> None:
+    arrays = [np.ones((2, 3)), np.ones((3, 4)), np.ones((4, 5))]
+    equation = {"equation": "ij,jk,kl->il"}
+    terms = 2 * 3 * 4 * 5
+    assert multiply_adds("einsum", arrays, equation, np.ones((2, 5))) == (
+        2 * terms,
+        [2 * terms] * 3,
+    )
+    one = multiply_adds("einsum", arrays[:1], {"equation": "ij->i"}, np.ones(2))
+    assert one == (0, [0])
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("hidden", [None, (1, 4), (3, 4), (2, 1, 1, 4), (2, 6, 3, 4)])
+def test_attention_is_counted_pair_by_pair(causal: bool, hidden: tuple[int, ...] | None) -> None:
+    """Three queries, four keys: every score that is allowed, and every value that it weighs."""
+    B, H, T, S, D, E = 2, 6, 3, 4, 5, 7
+    q, k, v = counted((B, H, T, D)), counted((B, H, S, D)), counted((B, H, S, E))
+    allowed = None if hidden is None else rng.random(hidden) < 0.6
+    every = np.ones((B, H, T, S), bool) if allowed is None else np.broadcast_to(
+        allowed, (B, H, T, S))  # fmt: skip
+    weight, g = Counted(0.5), counted((B, H, T, E))
+
+    def forward() -> int:
+        pairs = 0
+        for b, h, t, s in np.argwhere(every):
+            if causal and s > t + S - T:
+                continue
+            pairs += 1
+            sum(map(operator.mul, q[b, h, t], k[b, h, s]))  # the score
+            [weight * value for value in v[b, h, s]]  # its share of y
+        return pairs
+
+    def backward(pairs: int) -> None:
+        for _ in range(pairs):
+            [weight * x for x in g[0, 0, 0]]  # of dv
+            sum(map(operator.mul, g[0, 0, 0], v[0, 0, 0]))  # dP
+            [weight * x for x in k[0, 0, 0]]  # of dq
+            [weight * x for x in q[0, 0, 0]]  # of dk
+
+    pairs, done = products(forward)
+    masks = [] if allowed is None else [allowed]
+    options = {"causal": causal}
+    found, gradient = multiply_adds("attention", [q, k, v, *masks], options, g)
+    assert found == done == pairs * (D + E)
+    assert sum(gradient) == products(lambda: backward(pairs))[1] == 2 * found
+
+
+def test_other_ops_count_nothing() -> None:
+    assert multiply_adds("gelu", [np.ones(3)], {}, np.ones(3)) == (0, [0])
+
+
+# Watching ----------------------------------------------------------------------------------
+
+
+def total(watch: Watch, direction: str) -> float:
+    return sum(note.multiply_adds for note in watch.notes if note.direction == direction)
+
+
+@pytest.mark.parametrize(
+    ("name", "pair"),  # what a pair costs, in all heads together, where the op `attention` is used
+    [
+        ("multihead", "2·C"),
+        ("bilinear", "H·C + C"),
+        ("linformer,rows=5", "0"),
+        ("synthesizer", "0"),
+    ],
+)
+@pytest.mark.parametrize("causal", [False, True])
+def test_it_agrees_with_what_a_block_says_it_costs(name: str, pair: str, causal: bool) -> None:
+    """A formula counts hidden pairs as well, of which causal attention has T·(T - 1)/2."""
+    T, C, H = 12, 8, 2
+    block = new_block(name, C, H, T)
+    if causal and "causal" in block.cannot:
+        pytest.skip("it looks both ways only")
+    x = Tensor(rng.standard_normal((1, T, C)), dtype="float32", requires_grad=True)
+    watch = Watch()
+    with observed(watch.observe):
+        y = block(x, causal=causal)
+        y.backward(np.ones(y.shape))
+    said = formula_value(block.multiply_adds, letters(block, T, causal))
+    found = Fraction(total(watch, "forward"))
+    hidden = T * (T - 1) // 2 if causal else 0
+    assert found == said - hidden * formula_value(pair, {"C": C, "H": H})
+    assert total(watch, "backward") == 2 * found
+
+
+def test_looking_on_changes_nothing_and_ends_with_the_context() -> None:
+    x = Tensor(rng.standard_normal((3, 4)), requires_grad=True)
+    weight = Tensor(rng.standard_normal((4, 4)), requires_grad=True)
+
+    def run() -> list[np.ndarray]:
+        y = ops.attention(ops.linear(x, weight), x, ops.gelu(x))
+        return [y.numpy(), *(g for _, g in gradients((y * y).sum()))]
+
+    plain, watch = run(), Watch()
+    with observed(watch.observe):
+        seen = run()
+        number = len(watch.notes)
+    for a, b in zip(plain, seen, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert {(n.name, n.direction) for n in watch.notes} >= {
+        (name, way)
+        for name in ("linear", "attention", "multiply")
+        for way in ("forward", "backward")
+    }
+    run()
+    assert len(watch.notes) == number
+
+
+def test_an_error_ends_the_watch_and_says_what_it_always_says() -> None:
+    watch = Watch()
+    with pytest.raises(ValueError, match="matmul: inner sizes must match"), observed(watch.observe):
+        ops.matmul(np.ones((2, 3)), np.ones((2, 3)))
+    ops.add(1.0, np.ones(2))
+    assert watch.notes == []
+
+
+def test_bytes_are_those_of_arrays_in_and_out() -> None:
+    x = Tensor(np.ones((3, 4), np.float32), requires_grad=True)
+    watch = Watch()
+    with observed(watch.observe):
+        y = x.exp().reshape(4, 3)
+        y.backward(np.ones((4, 3)))
+    found = {(note.name, note.direction): note.bytes for note in watch.notes}
+    assert found["exp", "forward"] == found["exp", "backward"] == 2 * 48
+    assert found["reshape", "forward"] == found["reshape", "backward"] == 0  # views
+
+
+def test_an_observer_sees_the_ops_of_every_thread() -> None:
+    watch = Watch()
+
+    def work() -> None:
+        for _ in range(50):
+            ops.add(np.ones(2), np.ones(2))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    with observed(watch.observe):
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(watch.notes) == 200
+
+
+# A step ------------------------------------------------------------------------------------
+
+B, T, V, C, LAYERS = 6, 16, 11, 8, 2
+
+
+def small(optimizer: str = "adamw", dropout: float = 0.1) -> tuple[GPT, list[Any], Batch]:
+    config = GPTConfig(vocabulary=V, context=T, layers=LAYERS, heads=2, width=C, dropout=dropout)
+    model = GPT(config)
+    text = rng.integers(1, V, (B, T + 1))
+    return model, make_optimizers(model, optimizer), Batch(text[:, :-1], text[:, 1:])
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_step_adds_up(optimizer: str, workers: int) -> None:
+    model, optimizers, batch = small(optimizer)
+    before, told = model.state(), []
+    found = profile_step(
+        language_model_loss(model), optimizers, batch, steps=3, workers=workers,
+        on_step=told.append,
+    )  # fmt: skip
+    assert told == [1] * 5
+    assert (found.workers, found.steps, found.positions) == (workers, 3, B * T)
+    rows = {(row.name, row.direction): row for row in found.rows}
+    assert len(rows) == len(found.rows)
+    assert tuple(row.name for row in found.rows[-len(PARTS) :]) == PARTS
+    assert rows["linear", "forward"].calls == workers * (6 * LAYERS + 1)
+    assert rows["attention", "backward"].calls == workers * LAYERS
+    linear = B * T * (12 * LAYERS * C * C + C * V)
+    pairs = B * T * (T + 1) // 2 * LAYERS
+    assert rows["linear", "forward"].multiply_adds == linear
+    assert rows["linear", "backward"].multiply_adds == 2 * linear
+    assert found.multiply_adds == 3 * (linear + pairs * 2 * C)
+    assert all(row.seconds > 0 for row in found.rows)
+    assert found.peak_bytes > 4 * B * T * C
+    assert math.isclose(found.floor * found.product_rate * workers, found.multiply_adds)
+    for name, value in model.state().items():  # the learning rate was 0
+        np.testing.assert_array_equal(value, before[name])
+
+
+def test_time_is_that_of_work_and_not_of_waiting() -> None:
+    """A loss that sleeps takes time on the clock only; one that works is between ops."""
+    model, optimizers, batch = small()
+    loss = language_model_loss(model)
+
+    def slow(*args: Any) -> Tensor:
+        time.sleep(0.05)
+        began = time.thread_time()
+        while time.thread_time() - began < 0.02:
+            pass
+        return loss(*args)
+
+    found = profile_step(slow, optimizers, batch, steps=2, workers=1)
+    between = next(row for row in found.rows if row.name == PARTS[0])
+    assert found.seconds > 0.07 and 0.02 < between.seconds < 0.06
+    assert found.busy < found.seconds - 0.04
+
+
+def test_the_rate_is_that_of_the_fastest_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a clock that advances by 4, 2 and 3 seconds."""
+    monkeypatch.setattr(module, "PRODUCT", 10)
+    clock = itertools.chain.from_iterable((0.0, s) for s in (4.0, 2.0, 3.0))
+    monkeypatch.setattr(module.time, "thread_time", lambda: next(clock))
+    assert module.product_rate(1, rounds=3) == 10**3 / 2

@@ -1,0 +1,100 @@
+"""Chapter 12, continued: where the time of a training step goes. Next: heads that parse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tinyattn.cli.options import (
+    ATTENTION,
+    FILE,
+    JSON,
+    PENALTY,
+    POSITIONS,
+    SEED,
+    SET,
+    WORKERS,
+    model_settings,
+    option,
+    parse_settings,
+    print_json,
+)
+
+
+@click.command()
+@option("--recipe", default="fast", help="Whose model, optimiser and batch: a name that "
+                                         "`tinyattn info` lists.")  # fmt: skip
+@option("--config", type=FILE, help="A TOML file whose settings override the recipe's.")
+@ATTENTION
+@POSITIONS
+@PENALTY
+@SET
+@option("--batch", type=click.IntRange(1), help="Texts a step; by default as in pretraining.")
+@option("--characters", default=256, type=click.IntRange(3),
+        help="Different ones, which with a corpus would be its own.")  # fmt: skip
+@option("--steps", default=5, type=click.IntRange(1), help="Steps to look at.")
+@SEED
+@WORKERS
+@JSON
+def profile(
+    recipe: str,
+    config: Path | None,
+    attention: str | None,
+    positions: str | None,
+    penalties: tuple[str, ...],
+    sets: tuple[str, ...],
+    batch: int | None,
+    characters: int,
+    steps: int,
+    seed: int,
+    workers: int | None,
+    as_json: bool,
+) -> None:
+    """Show where the time of a training step goes: by operation, and beside what it must take.
+
+    The model is a recipe's; the texts are random, all as long as the model can read. With a corpus
+    there would be shorter ones, and a step would take less.
+
+    \b
+    tinyattn profile --recipe a5 --batch 32
+    tinyattn profile --set model.width=512 --attention bigbird
+    """
+    import numpy as np
+
+    from tinyattn.data import Batch
+    from tinyattn.models import GPT
+    from tinyattn.report.profile import as_table
+    from tinyattn.report.progress import Progress
+    from tinyattn.tasks.knowledge import language_model_loss
+    from tinyattn.tasks.recipe import load_recipe
+    from tinyattn.training import make_optimizers, profile_step
+    from tinyattn.training.settings import DECAYS
+
+    settings = parse_settings(sets) | model_settings(attention, positions, penalties)
+    made = load_recipe(recipe, config=config, overrides=settings)
+    train, config_of_model = made.pretrain, made.model_for(characters)
+    model = GPT(config_of_model, seed=seed)
+    shape = (batch or train.batch, config_of_model.longest + 1)
+    text = np.random.default_rng(seed).integers(1, characters, shape)  # 0 is PAD
+    optimizers = make_optimizers(
+        model, train.optimizer, weight_decay=train.weight_decay, decays=DECAYS[train.decay],
+        adam_scale=train.adam_scale,
+    )  # fmt: skip
+    with Progress() as bar:
+        bar.start(0, steps + 2)
+        found = profile_step(
+            language_model_loss(model, made.penalty), optimizers,
+            Batch(text[:, :-1], text[:, 1:]), steps=steps, clip=train.clip, workers=workers,
+            on_step=bar.advance,
+        )  # fmt: skip
+    about = {"recipe": recipe, "batch": shape[0], "length": shape[1] - 1,
+             "characters": characters, "parameters": model.parameter_count()}  # fmt: skip
+    if as_json:
+        print_json({**about, **found.as_dict()})
+        return
+    click.echo(
+        f"{recipe}: {about['parameters']:,} parameters, {train.optimizer}, {shape[0]} random texts "
+        f"of {shape[1] - 1} symbols, float32, {found.workers} workers; mean of {steps} steps\n"
+    )
+    click.echo(as_table(found))

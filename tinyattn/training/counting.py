@@ -1,0 +1,75 @@
+"""Chapter 8, continued: how many multiply-adds an operation needs.
+
+One multiplication and one addition, as in a sum of products, is a multiply-add: two floating-point
+operations. Four operations consist of them; what all others do is small beside these, and counts
+as nothing here. The counts follow from the shapes alone. What they come to for a whole step, and
+how that grows, stands in derivations/25_scaling.md. Next: what a step spends its time on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tinyattn.backend import Array, asnumpy
+from tinyattn.ops.linear import parse_equation
+
+Count = tuple[int, list[int]]
+"""Multiply-adds of one call, forward; and those of the gradient of each of its arrays."""
+
+
+def multiply_adds(name: str, arrays: Sequence[Any], options: Mapping[str, Any], y: Array) -> Count:
+    """What the op called `name` needs to make `y` of these arrays, and for their gradients.
+
+    This is what the result needs: pairs of a query and a key that a mask hides are left out,
+    whether or not the op computes some of them, and nothing that backward computes again counts
+    twice. Sums are no products: a gradient of a bias counts 0.
+    """
+    rule = _RULES.get(name)
+    return rule(arrays, options, y) if rule else (0, [0] * len(arrays))
+
+
+def _matmul(arrays: Sequence[Any], options: Mapping[str, Any], y: Array) -> Count:
+    """Each number of y is a sum over the inner axis; each gradient is as large a product."""
+    products = y.size * arrays[0].shape[-1]
+    return products, [products, products]
+
+
+def _linear(arrays: Sequence[Any], options: Mapping[str, Any], y: Array) -> Count:
+    products = y.size * arrays[0].shape[-1]
+    return products, [products, products, 0]
+
+
+def _einsum(arrays: Sequence[Any], options: Mapping[str, Any], y: Array) -> Count:
+    """A term for each value of all letters together; one of n factors has n - 1 products."""
+    inputs, output, sizes = parse_equation(options["equation"], [tuple(a.shape) for a in arrays])
+
+    def products(factors: list[str]) -> int:
+        return (len(factors) - 1) * math.prod(sizes[letter] for letter in {*"".join(factors)})
+
+    others = [inputs[:i] + inputs[i + 1 :] for i in range(len(inputs))]
+    return products(inputs), [products([output, *rest]) for rest in others]
+
+
+def _attention(arrays: Sequence[Any], options: Mapping[str, Any], y: Array) -> Count:
+    """A pair has a score of D products, and takes E to weigh a value. Backward each occurs twice:
+    in dq and dk, in dv and the gradient of the weights, which is counted with dq."""
+    q, k, v, *masks = arrays
+    D, E, (*lead, T, _), S = q.shape[-1], v.shape[-1], y.shape, k.shape[-2]
+    causal = options.get("causal", False)
+    seen = np.tri(T, S, S - T, dtype=bool) if causal else np.ones((T, S), bool)
+    if masks and masks[0] is not None:
+        seen = seen & asnumpy(masks[0])
+    pairs = np.count_nonzero(seen) * math.prod(lead) // math.prod(seen.shape[:-2])
+    return pairs * (D + E), [pairs * (D + E), pairs * D, pairs * E, 0]
+
+
+_RULES: dict[str, Callable[[Sequence[Any], Mapping[str, Any], Array], Count]] = {
+    "matmul": _matmul,
+    "linear": _linear,
+    "einsum": _einsum,
+    "attention": _attention,
+}

@@ -1,0 +1,186 @@
+"""Chapter 8, continued: what a step spends its time on.
+
+Before making a step faster one should know where its time goes, and how much of it must be. So
+here steps are taken under a watch. A computer does some number of multiply-adds a second at best,
+as a large matrix product shows; what a step needs, at this rate, is the floor that it cannot get
+below. Next: checkpoints.
+"""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from tinyattn.data.batches import Batch
+from tinyattn.op import observed
+from tinyattn.training.optimizers import Optimizer
+from tinyattn.training.step import Loss, Step
+from tinyattn.training.watch import CLIPPING, OPTIMIZER, Row, Watch, part
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+PRODUCT = 1024
+"""Rows of the square matrices that show the rate of products: with more it hardly grows."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Where the time of a step goes: all numbers are for one, the mean of `steps`."""
+
+    rows: list[Row]  # those of ops by falling time, then PARTS; together all that threads compute
+    workers: int
+    steps: int
+    positions: int
+    seconds: float  # on the clock
+    product_rate: float  # multiply-adds a second of one worker, while all multiply
+    peak_bytes: int  # most memory in use during a step, beyond what was in use before
+
+    @property
+    def multiply_adds(self) -> float:
+        """How many the ops of a step need."""
+        return sum(row.multiply_adds for row in self.rows)
+
+    @property
+    def busy(self) -> float:
+        """Seconds that threads compute; up to `workers` times the seconds on the clock."""
+        return sum(row.seconds for row in self.rows)
+
+    @property
+    def floor(self) -> float:
+        """Seconds on the clock that these alone would take, shared by all workers."""
+        return self.multiply_adds / (self.product_rate * self.workers)
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Positions a second, on the clock."""
+        return self.positions / self.seconds
+
+    def as_dict(self) -> dict[str, Any]:
+        """The profile under the names that other programs rely on."""
+        return {
+            **asdict(self),
+            "rows": [row._asdict() for row in self.rows],
+            "busy_seconds": self.busy,
+            "multiply_adds": self.multiply_adds,
+            "floor_seconds": self.floor,
+            "tokens_per_second": self.tokens_per_second,
+        }
+
+
+def profile_step(
+    loss: Loss,
+    optimizers: list[Optimizer],
+    batch: Batch,
+    *,
+    steps: int = 5,
+    clip: float = 1.0,
+    workers: int | None = None,
+    on_step: Callable[[int], None] = lambda count: None,
+) -> Profile:
+    """Take steps on `batch` and look on. The learning rate is 0: the parameters stay.
+
+    One step before warms up, and one after is for memory alone, which takes time to measure.
+
+    Args:
+        loss, optimizers, clip, workers: as a Step has them.
+        on_step: is told of each step, `steps` + 2 in all.
+    """
+    watch = Watch()
+    with _WatchedStep(watch, loss, optimizers, clip=clip, workers=workers) as take:
+
+        def step(number: int) -> int:
+            positions = take(batch, number, 0.0).positions
+            on_step(1)
+            return positions
+
+        positions = step(0)
+        rate = product_rate(take.workers)
+        watch.notes.clear()
+        began, own_began = time.perf_counter(), time.thread_time()
+        with observed(watch.observe):
+            for number in range(steps):
+                step(number)
+        seconds, own = time.perf_counter() - began, time.thread_time() - own_began
+        rows = watch.rows(steps, own)
+        rate = max(rate, product_rate(take.workers))
+        tracemalloc.start()
+        try:
+            step(steps)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    return Profile(rows, take.workers, steps, positions, seconds / steps, rate, peak)
+
+
+def product_rate(workers: int, rounds: int = 5) -> float:
+    """Multiply-adds a second of one thread in a large product of float32, while all multiply.
+
+    The best of some rounds, the mean of the threads. Call it where BLAS uses one thread for each.
+    """
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((2, PRODUCT, PRODUCT), np.float32)
+
+    def best(worker: int) -> float:
+        out, taken = np.empty_like(a), []
+        for _ in range(rounds):
+            began = time.thread_time()
+            np.matmul(a, b, out=out)
+            taken.append(time.thread_time() - began)
+        return PRODUCT**3 / min(taken)
+
+    with ThreadPoolExecutor(workers) as executor:
+        return sum(executor.map(best, range(workers))) / workers
+
+
+class _WatchedStep(Step):
+    """A step that notes what is no op."""
+
+    def __init__(
+        self, watch: Watch, loss: Loss, optimizers: list[Optimizer], **options: Any
+    ) -> None:
+        timed: list[Any] = [_WatchedOptimizer(watch, optimizer) for optimizer in optimizers]
+        super().__init__(loss, timed, **options)
+        self.watch = watch
+        self.executor = _WatchedExecutor(watch, self.workers)
+
+    def _clip(self) -> float:
+        with self.watch.doing(CLIPPING):
+            return super()._clip()
+
+
+class _WatchedOptimizer:
+    """An optimiser that notes what its steps take."""
+
+    def __init__(self, watch: Watch, optimizer: Optimizer) -> None:
+        self.watch, self.optimizer, self.flat = watch, optimizer, optimizer.flat
+
+    def step(self, learning_rate: float, executor: ThreadPoolExecutor) -> None:
+        with self.watch.doing(OPTIMIZER):
+            self.optimizer.step(learning_rate, executor)
+
+
+class _WatchedExecutor(ThreadPoolExecutor):
+    """Worker threads that note what their tasks take."""
+
+    def __init__(self, watch: Watch, workers: int) -> None:
+        super().__init__(workers)
+        self.watch = watch
+
+    def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
+        phase = self.watch.phase
+
+        def task() -> R:
+            began = time.thread_time()
+            try:
+                return fn(*args, **kwargs)
+            finally:
+                self.watch.notes.append(part(phase, time.thread_time() - began))
+
+        return super().submit(task)
