@@ -2,7 +2,7 @@
 
 A model has dozens of parameters; an optimiser does the same to each number in all of them. So the
 trainer lets them all live in one flat array, as views, with their gradients in a second one: then
-clipping, decay and update are a few operations on long arrays. Next: the optimisers.
+clipping, decay and update are a few operations on long arrays. Next: a matrix and its sizes.
 """
 
 from __future__ import annotations
