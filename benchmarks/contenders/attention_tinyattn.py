@@ -1,0 +1,21 @@
+"""The contender tinyattn, attention alone: forward and backward, causal, one thread."""
+
+import numpy as np
+from attention_inputs import WARM_UP, chosen, inputs, summary
+from serving import serve
+
+import tinyattn
+from tinyattn import Tensor, backend, ops
+
+
+def both_ways(q, k, v, g) -> list[float]:
+    leaves = [Tensor(a, requires_grad=True) for a in (q, k, v)]
+    y = ops.attention(*leaves, causal=True)
+    y.backward(g)
+    return summary(y.data, *(leaf.grad for leaf in leaves))
+
+
+texts = inputs(chosen().length)
+with backend.one_blas_thread():
+    both_ways(*inputs(WARM_UP))
+    serve(lambda: both_ways(*texts), f"NumPy {np.__version__}, tinyattn {tinyattn.__version__}")

@@ -1,0 +1,87 @@
+"""The peers, each in a virtual environment of its own that is made when first needed.
+
+They are no dependencies of tinyattn: nothing here is installed where tinyattn lives. On Linux,
+PyPI's torch brings several GB for GPUs that are not needed here; to use a CPU build, put it into
+the folder `torch` beforehand.
+"""
+
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+FOLDER = Path.home() / ".cache/tinyattn-bench"
+NUMPY = "numpy==2.4.6"
+
+
+class Unavailable(Exception):
+    """This peer cannot run here; the message says why, in a line."""
+
+
+@dataclass(frozen=True)
+class Peer:
+    """What to install, and what else has to be there."""
+
+    requirements: tuple[str, ...]
+    python: tuple[int, int] = (3, 11)  # the oldest that it runs on
+    command: str = ""  # a compiler that it calls, and that pip cannot install
+
+
+PEERS = {
+    "torch": Peer(("torch==2.13.0", NUMPY)),
+    "autograd": Peer(("autograd==1.9.1", NUMPY, "scipy==1.17.1")),
+    "jax": Peer(("jax==0.10.2", NUMPY)),
+    "mygrad": Peer(("mygrad==2.5.0", NUMPY)),
+    "tinygrad": Peer(("tinygrad==0.14.0", NUMPY), command="clang"),
+    "numpygrad": Peer(("numpygrad==0.1.1", NUMPY), python=(3, 12)),
+}
+
+
+def interpreter(name: str) -> Path:
+    """The Python of a peer's environment, or this one for tinyattn.
+
+    Raises: Unavailable if the environment cannot be made.
+    """
+    if name == "tinyattn":
+        return Path(sys.executable)
+    peer, folder = PEERS[name], FOLDER / name
+    if peer.command:
+        need(peer.command)
+    python, done = folder / "bin" / "python", folder / "complete"
+    if done.exists() and done.read_text() == "\n".join(peer.requirements):
+        return python
+    print(f"making {folder}: {', '.join(peer.requirements)}", file=sys.stderr)
+    made = _run([_python(peer.python), "-m", "venv", folder])
+    made = made or _run([python, "-m", "pip", "install", "-q", *peer.requirements])
+    if made:
+        raise Unavailable(f"installing {name} failed: {made}")
+    done.write_text("\n".join(peer.requirements))
+    return python
+
+
+def need(command: str) -> None:
+    """Raises: Unavailable if there is no such command."""
+    if shutil.which(command) is None:
+        raise Unavailable(f"it needs {command}, which is not installed")
+
+
+def _python(oldest: tuple[int, int]) -> str:
+    """A Python that is new enough: this one, or another that is found."""
+    if sys.version_info[:2] >= oldest:
+        return sys.executable
+    names = [f"python3.{minor}" for minor in range(oldest[1], oldest[1] + 4)]
+    found = [path for path in map(shutil.which, names) if path]
+    pyenv = sorted(Path.home().glob(".pyenv/versions/3.*/bin/python"))
+    for path in [*found, *map(str, pyenv)]:
+        check = f"import sys; sys.exit(sys.version_info[:2] < {oldest})"
+        if not _run([path, "-c", check]):
+            return path
+    raise Unavailable(f"it needs Python {oldest[0]}.{oldest[1]} or newer, which was not found")
+
+
+def _run(command: list[str | Path]) -> str:
+    """The last line of what a command said if it failed, else nothing."""
+    done = subprocess.run(command, capture_output=True, text=True)
+    said = done.stderr.strip().splitlines() or ["no message"]
+    return said[-1] if done.returncode else ""

@@ -1,0 +1,99 @@
+"""A race: contenders side by side take steps in turn, and are launched anew several times.
+
+Where in memory a process happens to lie can make it faster or slower for all its life; a new
+launch draws the place anew.
+"""
+
+import statistics
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+from contender import Contender, ContenderError, Program
+from peers import Unavailable
+
+OURS = "tinyattn"
+WARM_UP = 3
+"""Steps that do not count: compilers compile in them, memory is taken for the first time."""
+
+
+@dataclass
+class Result:
+    """What one contender needed: a number for each round, and the memory of each launch."""
+
+    seconds: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+    memory: list[float] = field(default_factory=list)
+    first: list[Any] = field(default_factory=list)  # what it computed in the first steps
+    version: str = ""
+
+
+@dataclass(frozen=True)
+class Length:
+    """How long a race is.
+
+    Args:
+        turn: steps that a contender takes before the next one's turn, if they are quick.
+        turn_seconds: what a turn should not last much longer than; a slow one takes one step.
+        limit: seconds after which a launch starts no further round.
+    """
+
+    launches: int = 3
+    rounds: int = 4
+    turn: int = 3
+    turn_seconds: float = 3.0
+    limit: float = 90.0
+
+
+def race(
+    entrants: Mapping[str, Program], options: Mapping[str, Any], length: Length
+) -> tuple[dict[str, Result], dict[str, str]]:
+    """The results of all that could run, and why the others could not.
+
+    Raises: ContenderError if tinyattn cannot run.
+    """
+    results = {label: Result() for label in entrants}
+    missing: dict[str, str] = {}
+    for launch in range(length.launches):
+        with ExitStack() as stack:
+            running: dict[str, Contender] = {}
+            steps: dict[str, int] = {}
+            for label in [label for label in entrants if label not in missing]:
+                try:
+                    contender = stack.enter_context(Contender(entrants[label], options))
+                    warm = [contender.step() for _ in range(WARM_UP)]
+                except (ContenderError, Unavailable) as error:
+                    if label == OURS:
+                        raise
+                    missing[label] = str(error)
+                    continue
+                running[label], results[label].version = contender, contender.version
+                results[label].first = [answer["result"] for answer in warm]
+                steps[label] = max(
+                    1, min(length.turn, int(length.turn_seconds / warm[-1]["seconds"]))
+                )
+            _rounds(running, steps, results, launch, length)
+    return {label: results[label] for label in entrants if label not in missing}, missing
+
+
+def _rounds(
+    running: dict[str, Contender], steps: dict[str, int], results: dict[str, Result],
+    launch: int, length: Length,
+) -> None:  # fmt: skip
+    """The rounds of one launch. Another contender begins each of them."""
+    labels, begun = list(running), time.monotonic()
+    memory: dict[str, float] = {}
+    for number in range(length.rounds):
+        first = (launch * length.rounds + number) % len(labels)
+        for label in labels[first:] + labels[:first]:
+            time.sleep(0.1)  # let the last one's threads go to sleep
+            answers = [running[label].step() for _ in range(steps[label])]
+            results[label].seconds.append(statistics.median(a["seconds"] for a in answers))
+            results[label].cpu.append(statistics.median(a["cpu"] for a in answers))
+            memory[label] = answers[-1]["step_mb"]
+        if time.monotonic() - begun > length.limit:
+            break
+    for label in labels:
+        results[label].memory.append(memory[label])

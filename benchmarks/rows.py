@@ -1,0 +1,96 @@
+"""From a race to the rows of the table: who runs here, who computes the same, who needed what."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from agreement import TOLERANCE, difference, difference_without_dropout, has_chance
+from busy import busy_processes
+from contender import ContenderError, Program
+from peers import Unavailable
+from race import OURS, Length, Result, race
+from ratios import ratios, spread
+from table import Row, memory_text, time_text
+from workloads import Race
+
+
+@dataclass
+class Notes:
+    """What stands below the table."""
+
+    differences: dict[str, float] = field(default_factory=dict)  # of peers from tinyattn
+    missing: list[str] = field(default_factory=list)  # what could not be compared, and why
+    versions: dict[str, None] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        agreed = "; ".join(f"{name} {value:.0e}" for name, value in self.differences.items())
+        lines = [f"Not compared: {line}." for line in self.missing]
+        if agreed:
+            lines.append(f"Largest difference of the first answers without dropout: {agreed}.")
+        return "\n\n".join([*lines, f"{', '.join(self.versions)}."])
+
+
+def compared(workload: Race, length: Length, notes: Notes) -> Iterator[Row]:
+    """The rows of one race, against the peers that run here and compute the same."""
+    entrants = {OURS: workload.ours}
+    for label, program in workload.peers.items():
+        if not has_chance(workload.options) or _agrees(label, program, workload, notes):
+            entrants[label] = program
+    if len(entrants) == 1:
+        return
+    with busy_processes(workload.busy):
+        results, missing = race(entrants, workload.options, length)
+    notes.missing += [f"{workload.title}, {label}: {why}" for label, why in missing.items()]
+    notes.versions |= {result.version: None for result in results.values()}
+    if not has_chance(workload.options):
+        for label in [label for label in results if label != OURS]:
+            found = difference(results[OURS].first, results[label].first)
+            if not _same(label, found, workload, notes):
+                del results[label]
+    yield from rows(workload, results)
+
+
+def _name(label: str, workload: Race) -> str:
+    """Of a check. How large a batch is, or how many threads there are, is not part of it."""
+    return f"{label.split(',')[0]} ({workload.title.split(',')[0]})"
+
+
+def _agrees(label: str, program: Program, workload: Race, notes: Notes) -> bool:
+    """Whether a peer runs and computes the same, if that is not yet known."""
+    found = notes.differences.get(_name(label, workload))
+    try:
+        if found is None:
+            found = difference_without_dropout(workload.ours, program, workload.options)
+    except (ContenderError, Unavailable) as error:
+        notes.missing.append(f"{workload.title}, {label}: {error}")
+        return False
+    return _same(label, found, workload, notes)
+
+
+def _same(label: str, found: float, workload: Race, notes: Notes) -> bool:
+    name = _name(label, workload)
+    notes.differences[name] = max(found, notes.differences.get(name, 0.0))
+    if found <= TOLERANCE:
+        return True
+    notes.missing.append(f"{workload.title}, {label}: its answers differ by {found:.0e}")
+    return False
+
+
+def rows(workload: Race, results: dict[str, Result]) -> Iterator[Row]:
+    """Time against every peer, and memory where the workload asks for it."""
+    times = {label: getattr(result, workload.clock) for label, result in results.items()}
+    medians = {label: spread(values).median for label, values in times.items()}
+    peers = [label for label in results if label != OURS]
+    fastest = min(peers, key=medians.__getitem__, default=None)
+    measure = {"seconds": "time", "cpu": "cpu time"}[workload.clock]
+    for label in peers:
+        bound = workload.fastest if label == fastest else None
+        yield Row(workload.title, measure, label, time_text(medians[OURS]),
+                  time_text(medians[label]), spread(ratios(times[OURS], times[label])),
+                  workload.time.get(label, bound))  # fmt: skip
+    for label in [label for label in peers if label in workload.memory]:
+        ours, theirs = results[OURS].memory, results[label].memory
+        needed, limit = spread(ours).median, workload.memory_limit
+        yield Row(workload.title, "memory", label, memory_text(needed),
+                  memory_text(spread(theirs).median), spread(ratios(ours, theirs)),
+                  workload.memory[label],
+                  None if limit is None else (needed, limit, "MB"))  # fmt: skip

@@ -1,0 +1,71 @@
+"""The table that the comparison prints: one line for each workload, measure and peer."""
+
+from dataclasses import dataclass
+
+from ratios import Spread
+
+COLUMNS = (
+    "workload",
+    "measure",
+    "peer",
+    "tinyattn",
+    "peer's",
+    "ratio [quartiles]",
+    "target",
+    "met",
+)
+WIDTHS = (44, 8, 22, 9, 9, 17, 8, 3)
+
+
+@dataclass(frozen=True)
+class Row:
+    """What tinyattn and one peer needed. `bound` is the largest that `met` allows."""
+
+    workload: str
+    measure: str  # time, cpu time or memory
+    peer: str
+    ours: str
+    theirs: str = ""
+    ratio: Spread | None = None
+    bound: float | None = None  # of the ratio
+    limit: tuple[float, float, str] | None = None  # of tinyattn's own: measured, allowed, unit
+
+    @property
+    def target(self) -> str:
+        if self.limit is not None:
+            return f"{self.limit[1]:g} {self.limit[2]}"
+        return "" if self.bound is None else f"{self.bound:.2f}"
+
+    @property
+    def met(self) -> str:
+        if self.limit is not None:
+            return "yes" if self.limit[0] <= self.limit[1] else "no"
+        if self.bound is None or self.ratio is None:
+            return ""
+        return "yes" if self.ratio.median <= self.bound else "no"
+
+    def __str__(self) -> str:
+        ratio = "" if self.ratio is None else str(self.ratio)
+        return line(
+            (self.workload, self.measure, self.peer, self.ours, self.theirs, ratio,
+             self.target, self.met)
+        )  # fmt: skip
+
+
+def line(cells: tuple[str, ...]) -> str:
+    """A line of a Markdown table, padded so that it can be read as it is."""
+    padded = (cell.ljust(width) for cell, width in zip(cells, WIDTHS, strict=True))
+    return f"| {' | '.join(padded)} |"
+
+
+def head() -> str:
+    """The first two lines."""
+    return f"{line(COLUMNS)}\n{line(tuple('-' * width for width in WIDTHS))}"
+
+
+def time_text(seconds: float) -> str:
+    return f"{seconds:.2f} s" if seconds >= 1 else f"{1000 * seconds:.3g} ms"
+
+
+def memory_text(megabytes: float) -> str:
+    return f"{megabytes:.0f} MB" if megabytes >= 10 else f"{megabytes:.1f} MB"

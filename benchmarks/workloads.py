@@ -1,0 +1,146 @@
+"""What is compared: every race, its peers, and the targets that stand beside the results.
+
+A target is the ratio of tinyattn's time (or memory) to the peer's that was set before the
+measurement. GELU is the exact one on both sides unless the title says otherwise.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from contender import Program
+from race import Length
+
+STEP = Program("tinyattn", "step_tinyattn.py")
+EAGER = Program("torch", "step_torch.py")
+SDPA = Program("torch", "step_torch.py", ("--sdpa",))
+COMPILED = Program("torch", "step_torch.py", ("--compile",), command="g++")
+KEPT = Program("torch", "step_torch.py", ("--keep",))
+
+
+@dataclass(frozen=True)
+class Race:
+    """One workload.
+
+    Args:
+        part: what `--only` calls it.
+        options: what all contenders are told.
+        peers: by the name that the table gives them.
+        time: targets, by peer.
+        memory: the peers whose memory is compared too, with targets.
+        fastest: the target for the peer that turns out fastest.
+        clock: "seconds" on the clock, or "cpu" of the process.
+        memory_limit: megabytes that tinyattn may take.
+        busy: how many other processes keep the cores busy.
+    """
+
+    part: str
+    title: str
+    options: Mapping[str, Any]
+    peers: Mapping[str, Program]
+    ours: Program = STEP
+    time: Mapping[str, float] = field(default_factory=dict)
+    memory: Mapping[str, float | None] = field(default_factory=dict)
+    fastest: float | None = None
+    clock: str = "seconds"
+    memory_limit: float | None = None
+    busy: int = 0
+    length: Length = field(default_factory=Length)
+
+
+def races(threads: int) -> list[Race]:
+    """All of them, with so many threads where the workload does not say."""
+    return [*_steps(threads), *_others(threads), *_generation(threads), *_attention(),
+            _contended(threads)]  # fmt: skip
+
+
+def _steps(threads: int) -> list[Race]:
+    """Training steps against PyTorch."""
+
+    def step(title: str, peers: dict[str, Program], targets: dict[str, float], /,
+             length: Length | None = None, memory: float | None = None, size: str = "a5",
+             **options: Any) -> Race:  # fmt: skip
+        named = f"{title} step, batch {options['batch']}, dropout {options['dropout']}"
+        return Race("step", named, {"size": size, "threads": threads, **options}, peers,
+                    time=targets, length=length or Length(turn=2),
+                    memory={} if memory is None else {"torch eager": memory})  # fmt: skip
+
+    three = {"torch eager": EAGER, "torch SDPA": SDPA, "torch.compile": COMPILED}
+    eager = {"torch eager": EAGER}
+    return [
+        step("A5", three, {"torch eager": 0.75, "torch SDPA": 0.78, "torch.compile": 0.88},
+             batch=32, dropout=0),
+        step("A5", {**three, "torch eager, kept": KEPT},
+             {"torch eager": 0.66, "torch SDPA": 0.68, "torch.compile": 0.60},
+             memory=0.35, batch=32, dropout=0.1),
+        step("A5", eager, {"torch eager": 0.80}, Length(rounds=5), batch=8, dropout=0.1),
+        step("A5", eager, {"torch eager": 0.55}, Length(2), memory=0.15,
+             batch=128, dropout=0.1),
+        step("tiny", eager, {"torch eager": 1.0}, Length(rounds=8, turn=10), size="tiny",
+             batch=32, dropout=0.1),
+    ]  # fmt: skip
+
+
+def _others(threads: int) -> list[Race]:
+    """Training steps against other libraries; two have no exact GELU, and one is very slow."""
+    short = Length(launches=2, turn=2)
+
+    def step(
+        peers: dict[str, float], batch: int, dropout: float = 0.1, gelu: str = "exact"
+    ) -> Race:
+        named = f"A5 step, batch {batch}, dropout {dropout}{', tanh GELU' * (gelu == 'tanh')}"
+        programs = {name: Program(name.lower().split()[-1], f"step_{name.lower().split()[-1]}.py")
+                    for name in peers}  # fmt: skip
+        options = {"batch": batch, "dropout": dropout, "gelu": gelu, "threads": threads}
+        return Race("others", named, options, programs, time=peers, length=short)
+
+    return [
+        step({"HIPS autograd": 0.25, "JAX": 0.5}, 32),
+        step({"JAX": 0.5}, 32, dropout=0),
+        step({"MyGrad": 0.25, "numpygrad": 0.25}, 32, gelu="tanh"),
+        step({"tinygrad": 0.25}, 8),
+    ]
+
+
+def _generation(threads: int) -> list[Race]:
+    """Writing, greedy, with a cache; the peer is PyTorch at its best."""
+    peers = {
+        f"torch {kind}, {n} thread{'s' * (n > 1)}": Program(
+            "torch", "generate_torch.py", (*flags, "--threads", str(n)))
+        for kind, flags in (("eager", ()), ("SDPA", ("--sdpa",))) for n in sorted({1, threads})
+    }  # fmt: skip
+    ours = Program("tinyattn", "generate_tinyattn.py")
+    return [
+        Race("generation", "writing 120 symbols, batch 1", {"batch": 1, "count": 120}, peers, ours,
+             fastest=0.5, length=Length(rounds=5, turn=2)),
+        Race("generation", "writing 80 symbols, 32 prompts of 8 to 40", {"batch": 32, "count": 80},
+             peers, ours, fastest=0.5, length=Length(rounds=5, turn=2)),
+    ]  # fmt: skip
+
+
+def _attention() -> list[Race]:
+    """Attention alone, forward and backward, one thread; processes of its own for each length."""
+    one = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    peers = {"torch eager": Program("torch", "attention_torch.py", settings=one),
+             "torch SDPA": Program("torch", "attention_torch.py", ("--sdpa",), one)}  # fmt: skip
+    ours = Program("tinyattn", "attention_tinyattn.py", settings=one)
+    return [
+        Race("attention", f"attention, T = {T}", {"length": T}, peers, ours, clock="cpu",
+             time={"torch SDPA": 1.15} if T == 4096 else {},
+             memory=dict.fromkeys(peers), memory_limit=50 if T == 4096 else None,
+             length=Length(launches=2, rounds=5, limit=25))
+        for T in (256, 512, 1024, 2048, 4096)
+    ]  # fmt: skip
+
+
+def _contended(threads: int) -> Race:
+    """A step while other processes want the cores too; the peer is PyTorch at its best."""
+    passive = {"OMP_WAIT_POLICY": "PASSIVE"}
+    peers = {
+        "torch, 1 thread": Program("torch", "step_torch.py", ("--threads", "1")),
+        f"torch, {threads} threads": EAGER,
+        f"torch, {threads}, passive": Program("torch", "step_torch.py", settings=passive),
+    }
+    options = {"batch": 8, "dropout": 0.1, "threads": threads}
+    return Race("busy", "A5 step, batch 8, 2 busy processes", options, peers, fastest=0.6, busy=2,
+                length=Length(rounds=5, turn=2))  # fmt: skip

@@ -1,0 +1,188 @@
+"""The comparison's own arithmetic, and its contenders: tinyattn races against itself."""
+
+import importlib
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tinyattn.models import GPT, GPTConfig
+from tinyattn.tensor import Tensor
+from tinyattn.training.optimizers import AdamW
+
+FOLDER = Path(__file__).parents[1] / "benchmarks"
+NAMES = ("adamw", "agreement", "busy", "common", "compare", "contender", "import_time", "peers",
+         "plain_gpt", "race", "ratios", "rows", "table", "workloads")  # fmt: skip
+TINY = {"size": "tiny", "batch": 2, "dropout": 0, "threads": 1}
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[SimpleNamespace]:
+    """The scripts as modules; afterwards nobody else finds them."""
+    before = set(sys.modules)
+    sys.path[:0] = [str(FOLDER), str(FOLDER / "contenders")]
+    yield SimpleNamespace(**{name: importlib.import_module(name) for name in NAMES})
+    del sys.path[:2]
+    for name in set(sys.modules) - before:
+        file = getattr(sys.modules[name], "__file__", None)
+        if file and Path(file).is_relative_to(FOLDER):
+            del sys.modules[name]
+
+
+def test_median_and_quartiles(bench: SimpleNamespace) -> None:
+    found = bench.ratios.spread([4.0, 1.0, 2.0, 3.0, 5.0])
+    assert (found.low, found.median, found.high) == (2.0, 3.0, 4.0)
+    assert str(bench.ratios.spread([0.5])) == "0.50 [0.50 0.50]"
+
+
+@given(st.lists(st.floats(0.01, 100), min_size=2, max_size=9), st.data())
+def test_load_on_both_sides_moves_no_ratio(
+    bench: SimpleNamespace, ours: list[float], data: st.DataObject
+) -> None:
+    """A round in which the whole machine is slower gives the ratio that it would give."""
+    size = len(ours)
+    theirs = data.draw(st.lists(st.floats(0.01, 100), min_size=size, max_size=size))
+    load = data.draw(st.lists(st.floats(1, 10), min_size=size, max_size=size))
+    quiet = bench.ratios.ratios(ours, theirs)
+    slowed = bench.ratios.ratios(np.multiply(ours, load), np.multiply(theirs, load))
+    np.testing.assert_allclose(quiet, slowed)
+    found = bench.ratios.spread(quiet)
+    assert min(quiet) <= found.low <= found.median <= found.high <= max(quiet)
+
+
+def test_a_row_says_whether_its_target_is_met(bench: SimpleNamespace) -> None:
+    Row, Spread = bench.table.Row, bench.ratios.Spread
+    row = {bound: Row("w", "time", "p", "1 ms", "2 ms", Spread(0.5, 0.4, 0.6), bound)
+           for bound in (0.49, 0.5, None)}  # fmt: skip
+    assert [row[bound].met for bound in row] == ["no", "yes", ""]
+    assert [row[bound].target for bound in row] == ["0.49", "0.50", ""]
+    above = Row("w", "memory", "p", "51 MB", limit=(51.0, 50, "MB"))
+    assert (above.target, above.met) == ("50 MB", "no")
+    lines = [*bench.table.head().splitlines(), str(row[0.5]), str(above)]
+    assert len({line.count("|") for line in lines}) == 1
+    assert "| 0.50 [0.40 0.60] " in lines[2]
+
+
+def results_of(bench: SimpleNamespace, **seconds: list[float]) -> dict[str, object]:
+    return {label.replace("_", " "): bench.race.Result(seconds=values, cpu=values, memory=values)
+            for label, values in seconds.items()}  # fmt: skip
+
+
+def test_the_fastest_peer_gets_the_target(bench: SimpleNamespace) -> None:
+    workload = bench.workloads.Race("busy", "work", {}, {}, fastest=0.5, memory={"slow": 0.9})
+    results = results_of(bench, tinyattn=[1.0, 2.0], slow=[9.0, 9.0], fast=[4.0, 4.0])
+    slow, fast, memory = bench.rows.rows(workload, results)
+    assert (slow.peer, slow.target, fast.peer, fast.target) == ("slow", "", "fast", "0.50")
+    assert fast.met == "yes" and str(fast.ratio) == "0.38 [0.31 0.44]"
+    assert (memory.measure, memory.target, memory.met) == ("memory", "0.90", "yes")
+
+
+def test_tinyattn_against_itself(bench: SimpleNamespace) -> None:
+    """And a peer that cannot run is named with the reason."""
+    Program = bench.contender.Program
+    broken = Program("tinyattn", "step_tinyattn.py", ("--no-such-option",))
+    uncompiled = Program("tinyattn", "step_tinyattn.py", command="no-such-compiler")
+    entrants = {"tinyattn": bench.workloads.STEP, "itself": bench.workloads.STEP,
+                "broken": broken, "uncompiled": uncompiled}  # fmt: skip
+    length = bench.race.Length(launches=1, rounds=2, turn=2)
+    results, missing = bench.race.race(entrants, TINY, length)
+    assert set(results) == {"tinyattn", "itself"}
+    assert "--no-such-option" in missing["broken"]
+    assert "no-such-compiler" in missing["uncompiled"]
+    for result in results.values():
+        assert len(result.seconds) == len(result.cpu) == 2 and min(result.seconds) > 0
+        assert len(result.memory) == 1 and result.memory[0] > 0
+        assert f"NumPy {np.__version__}" in result.version
+    ours, theirs = results["tinyattn"].first, results["itself"].first
+    assert bench.agreement.difference(ours, theirs) == 0
+    assert ours[0] > ours[1] > ours[2]  # it learns
+
+
+def test_different_work_is_noticed(bench: SimpleNamespace) -> None:
+    ours = bench.workloads.STEP
+    other = bench.contender.Program("tinyattn", "step_tinyattn.py", ("--gelu", "tanh"))
+    options = {**TINY, "dropout": 0.1, "batch": 4}
+    assert bench.agreement.difference_without_dropout(ours, ours, options) == 0
+    notes = bench.rows.Notes()
+    workload = bench.workloads.Race("step", "tiny step, batch 4", options, {"other": other})
+    assert bench.agreement.difference_without_dropout(ours, other, options) > 0
+    assert not bench.rows._same("other", 2 * bench.agreement.TOLERANCE, workload, notes)
+    assert re.search(r"differ by 2e-05", str(notes))
+
+
+def model_of(bench: SimpleNamespace, size: dict[str, int]) -> GPT:
+    model = GPT(GPTConfig(**size, dropout=0.0, gelu="tanh"))
+    model.load_state(bench.common.initial_values(size))
+    return model
+
+
+def test_the_plain_gpt_is_the_same_model(bench: SimpleNamespace) -> None:
+    """Names, shapes and loss, for libraries that look like NumPy."""
+    size = bench.common.SIZES["tiny"]
+    model = model_of(bench, size)
+    assert dict(bench.common.shapes(size)) == {n: p.shape for n, p in model.named_parameters()}
+    ids, targets = bench.common.batch(size, 3)
+    library = bench.plain_gpt.Library(np, 0.0, "tanh")
+    examples = bench.plain_gpt.flat_examples(ids, targets)
+    loss = bench.plain_gpt.loss(library, bench.common.initial_values(size), size, examples)
+    log_p = model(ids).data.astype(np.float64).reshape(-1, size["vocabulary"])
+    log_p -= np.log(np.exp(log_p).sum(-1, keepdims=True))
+    flat = targets.reshape(-1)
+    expected = -log_p[np.arange(len(flat)), flat][flat != 0].mean()
+    assert loss.dtype == np.float32
+    np.testing.assert_allclose(loss, expected, rtol=1e-6)
+
+
+def test_the_plain_adamw_is_the_same_optimiser(bench: SimpleNamespace) -> None:
+    size, adam = bench.common.SIZES["tiny"], bench.common.ADAM
+    model = model_of(bench, size)
+    optimizer = AdamW(model.named_parameters(), betas=adam["betas"], eps=adam["eps"],
+                      weight_decay=adam["weight_decay"])  # fmt: skip
+    values = bench.common.initial_values(size)
+    moments = bench.adamw.start(values)
+    rng = np.random.default_rng(5)
+    for t in (1, 2, 3):
+        for name, parameter in model.named_parameters():
+            g = rng.standard_normal(parameter.shape, np.float32)
+            parameter.grad = Tensor(g).data
+            values[name], moments[name] = bench.adamw.moved(
+                name, values[name], g, moments[name], t, np.sqrt
+            )
+        optimizer.flat.collect()
+        optimizer.step(adam["learning_rate"])
+    for name, parameter in model.named_parameters():
+        np.testing.assert_allclose(values[name], parameter.data, rtol=1e-5, atol=1e-7)
+
+
+def test_every_race_can_be_run(bench: SimpleNamespace) -> None:
+    """Targets belong to peers, scripts exist, environments are known, `--only` knows every part."""
+    for race in bench.workloads.races(2):
+        assert race.part in bench.compare.PARTS
+        assert {*race.time, *race.memory} <= set(race.peers)
+        for program in (race.ours, *race.peers.values()):
+            assert (FOLDER / "contenders" / program.script).exists()
+            assert program.peer in {"tinyattn", *bench.peers.PEERS}
+        assert race.ours.peer == "tinyattn"
+
+
+def test_busy_processes_end_with_their_context(
+    bench: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = []
+
+    def start(*args: object) -> subprocess.Popen[bytes]:
+        started.append(subprocess.Popen(*args))  # type: ignore[call-overload]
+        return started[-1]
+
+    monkeypatch.setattr(bench.busy, "subprocess", SimpleNamespace(Popen=start))
+    with pytest.raises(ZeroDivisionError), bench.busy.busy_processes(2):
+        assert [process.poll() for process in started] == [None, None]
+        _ = 1 / 0
+    assert len(started) == 2 and None not in [process.poll() for process in started]
