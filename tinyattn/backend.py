@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -178,6 +179,13 @@ def tiles(length: int, width: int, xp: Any = np) -> Iterator[slice]:
     step = max(1, TILE // max(1, width)) if xp is np else max(1, length)
     for start in range(0, length, step):
         yield slice(start, min(start + step, length))
+
+
+def available_cores() -> int:
+    """Cores that this process may run on, which can be fewer than the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def one_blas_thread() -> Any:

@@ -20,8 +20,8 @@ texts = prompts(size, chosen.batch)
 
 
 def written() -> list[list[int]]:
-    return [ids.tolist() for ids in continuations(model, texts, chosen.count, temperature=0)]
+    how = {"temperature": 0, "workers": chosen.threads}
+    return [ids.tolist() for ids in continuations(model, texts, chosen.count, **how)]
 
 
-with backend.one_blas_thread():  # as `tinyattn generate` and `evaluate` do
-    serve(written, f"NumPy {np.__version__}, tinyattn {tinyattn.__version__}")
+serve(written, f"NumPy {np.__version__}, tinyattn {tinyattn.__version__}")

@@ -3,6 +3,7 @@
 import importlib
 import math
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -212,21 +213,43 @@ def test_texts_of_different_length_are_continued_as_each_alone(
 
 
 def test_a_continuation_ends_with_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The end of its own, not one that it was given; and nothing is written for nobody."""
-    columns = list(zip("b⁇xxxxxxxx", "xy⁇zzzzzzz", "⁇cpqrstuvw", strict=True))
+    """The end of its own, not one that it was given; and nothing is written for nobody.
+
+    Texts come to `generate` by length.
+    """
+    columns = list(zip("xy⁇zzzzzzz", "b⁇xxxxxxxx", "⁇cpqrstuvw", strict=True))
     steps = []
 
-    def write(model: Any, texts: Any, count: int) -> Any:
+    def write(model: Any, texts: Any, count: int, **how: Any) -> Any:
         for column in columns:
             steps.append(column)
             yield np.array([ord(character) for character in column])
 
     monkeypatch.setattr(importlib.import_module("tinyattn.models.generate"), "generate", write)
-    model: Any = None
+    model: Any = SimpleNamespace(device="cpu")
     texts = [np.array([ord(c) for c in text]) for text in ("ab", "a", "a⁇c")]
     found = continuations(model, texts, 5, end=ord("⁇"))
     assert ["".join(map(chr, ids)) for ids in found] == ["⁇", "xy⁇", "pqrst"]
     assert len(steps) == 7
+
+
+def test_continuations_do_not_depend_on_who_writes_them() -> None:
+    """Nor on the order of the texts, at temperature 0; and groups draw differently."""
+    model = in_float64(tiny(positions="rotary"))
+    texts = [ids_of(1, 1 + i % 5)[0] for i in range(40)]
+    done: list[int] = []
+
+    def write(texts: list[np.ndarray], workers: int, **how: Any) -> list[list[int]]:
+        found = continuations(model, texts, 6, workers=workers, on_written=done.append, **how)
+        return [ids.tolist() for ids in found]
+
+    alone = write(texts, 1, temperature=0)
+    assert sum(done) == 40 and len(done) == 3
+    assert write(texts[::-1], 3, temperature=0) == alone[::-1]
+    drawn = [write(texts, n, rng=np.random.default_rng(0)) for n in (1, 3)]
+    assert drawn[0] == drawn[1] != alone
+    same = write([texts[0]] * 32, 2, rng=np.random.default_rng(0))
+    assert same[:16] != same[16:]
 
 
 # Mistakes ----------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ from tinyattn.training import CheckpointError, SettingError
 from tinyattn.training.loop import METRICS, read_metrics
 
 SIZES = {"width": 16, "heads": 2, "layers": 1}
-FAST = replace(SETTINGS, epochs=25, batch=8, learning_rate=0.02)
+FAST = replace(SETTINGS, epochs=37, batch=8, learning_rate=0.02)
 DOCUMENTS = treebank.documents(30)
 
 PREFER = Sentence(

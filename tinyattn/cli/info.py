@@ -55,11 +55,10 @@ def _about_machine() -> dict[str, Any]:
     from threadpoolctl import threadpool_info
 
     from tinyattn.attention import spell_out
-    from tinyattn.backend import get_device
+    from tinyattn.backend import available_cores, get_device
     from tinyattn.models import MECHANISMS
     from tinyattn.report import curves
     from tinyattn.tasks.recipe import recipe_names
-    from tinyattn.training.step import available_cores
 
     devices = ["cpu"]
     try:

@@ -9,14 +9,21 @@ parser.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
-from tinyattn.backend import asnumpy
+from tinyattn.backend import asnumpy, available_cores, worker_threads
 from tinyattn.graph import no_grad
 from tinyattn.models.gpt import GPT
+
+TOGETHER = 16, 64
+"""Texts that are continued together: fewest, for what is done once a step is shared by them, and
+most, for the cache."""
+SHARES = 8
+"""Groups that cores share, if so many make sense."""
 
 
 class ScoresError(ValueError):
@@ -127,21 +134,57 @@ def continuations(
     count: int,
     *,
     end: int | None = None,
+    temperature: float = 1.0,
+    rng: np.random.Generator | None = None,
+    workers: int | None = None,
+    on_written: Callable[[int], None] = lambda texts: None,
     **choice: Any,
 ) -> list[np.ndarray]:
-    """What follows each text: `count` symbols, or fewer, the last of which is `end`.
+    """What follows each text: `count` symbols, or fewer, of which the last is `end`.
 
-    Args: choice: see `generate`.
+    Texts of about the same length are continued together, in groups that the cores share. The
+    result does not depend on how many cores there are.
+
+    Args:
+        rng: each group draws from a generator of its own, spawned from this one.
+        workers: threads; by default one a core, and on a GPU one.
+        on_written: told how many texts are done, each time that a group is.
+        temperature, choice: see `next_ids` and `generate`.
     """
+    order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+    workers = workers or (available_cores() if model.device == "cpu" else 1)
+    fewest, most = TOGETHER
+    together = min(most, max(fewest, math.ceil(len(order) / SHARES)))
+    groups = [order[i : i + together] for i in range(0, len(order), together)]
+    rngs = rng.spawn(len(groups)) if rng is not None else [None] * len(groups)
+
+    def write(group: list[int], rng: np.random.Generator | None) -> list[np.ndarray]:
+        begun, how = [texts[i] for i in group], {"temperature": temperature, "rng": rng, **choice}
+        return _written_together(model, begun, count, end, how)
+
+    written = [np.empty(0, np.int64)] * len(order)
+    with worker_threads(), ThreadPoolExecutor(workers) as executor:
+        for group, rows in zip(groups, executor.map(write, groups, rngs), strict=True):
+            for i, row in zip(group, rows, strict=True):
+                written[i] = row
+            on_written(len(group))
+    return written
+
+
+def _written_together(
+    model: GPT, texts: list[np.ndarray], count: int, end: int | None, how: dict[str, Any]
+) -> list[np.ndarray]:
+    """`continuations` of one group: no step is taken when all have ended."""
     lengths = np.array([len(text) for text in texts])
     begins = lengths - lengths.min()  # the step that writes a text's first symbol
     steps: list[np.ndarray] = []
     ended = np.zeros(len(lengths), bool)
-    for ids in generate(model, texts, count, **choice):
+    for ids in generate(model, texts, count, **how):
         ended |= (len(steps) >= begins) & (ids == end)
         steps.append(ids)
         ended |= len(steps) >= begins + count
         if ended.all():
             break
-    written = [row[begin:][:count] for row, begin in zip(np.stack(steps, 1), begins, strict=True)]
+    rows = zip(np.stack(steps, axis=1), begins, strict=True)
+    written = [row[begin : begin + count] for row, begin in rows]
     return [w[: int(np.append(w == end, True).argmax()) + 1] for w in written]

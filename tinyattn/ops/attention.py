@@ -55,14 +55,16 @@ def attention(
     _check_shapes(q, k, v)
     check_rate(dropout, "attention: dropout")
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
-    lead = np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
+    lead, y_like = q.shape[:-2], q
+    if not lead == k.shape[:-2] == v.shape[:-2]:
+        lead = np.broadcast_shapes(lead, k.shape[:-2], v.shape[:-2])
+        q, k, v = (xp.broadcast_to(a, (*lead, *a.shape[-2:])) for a in (q, k, v))  # no copies
     T, S, E = q.shape[-2], k.shape[-2], v.shape[-1]
     pairs = Pairs(xp, lead, T, S, allowed, causal, q.dtype)
     drops = noise.site(dropout) if noise is not None and dropout else None
     upscale = 1 / (1 - dropout) if drops else 1.0
-    y = _empty_like(xp, q, (*lead, T, E))
+    y = _empty_like(xp, y_like, (*lead, T, E))
     log_total = xp.empty((*lead, 1, T), dtype=q.dtype)  # ln Σ_s exp(score)
-    q, k, v = (xp.broadcast_to(a, (*lead, *a.shape[-2:])) for a in (q, k, v))  # no copies
     ones = xp.ones((1, S), dtype=q.dtype)
 
     # In a block keys stand down and queries across: maxima over keys then run down columns, which
@@ -81,8 +83,8 @@ def attention(
 
     for rows, queries, blocks in pairs.blocks():
         q_turned = _scaled_transpose(xp, q[rows][..., queries, :], scale)
-        largest = xp.full_like(log_total[rows][..., queries], -math.inf)
-        total = xp.zeros_like(largest)  # Σ exp(score - largest)
+        largest = xp.full((*q_turned.shape[:-2], 1, q_turned.shape[-1]), -math.inf, dtype=q.dtype)
+        total = xp.zeros(largest.shape, dtype=q.dtype)  # Σ exp(score - largest)
         answer = xp.zeros((*q_turned.shape[:-2], q_turned.shape[-1], E), dtype=q.dtype)
         for keys in blocks:
             x = scores(rows, queries, keys, q_turned)
@@ -99,7 +101,8 @@ def attention(
         xp.maximum(total, 1, out=total)  # exp(0) is in it, or nothing at all
         answer *= upscale / _turn(total)
         y[rows][..., queries, :] = answer
-        largest[largest == -math.inf] = 0
+        if pairs.may_see_nothing:
+            largest[largest == -math.inf] = 0
         log_total[rows][..., queries] = largest + xp.log(total)
 
     def vjp(g: Array) -> tuple[Array, Array, Array, None]:

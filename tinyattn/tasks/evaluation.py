@@ -10,25 +10,20 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tinyattn.backend import worker_threads
 from tinyattn.data.questions import answer_of
 from tinyattn.data.text import DataError
 from tinyattn.models import continuations
 from tinyattn.tasks.runs import Trained
 from tinyattn.training.checkpoint import CheckpointError
-from tinyattn.training.step import available_cores
 
 ANSWER_STEPS = 32
 """Symbols a model may write in answer to a question, as in A5."""
-TOGETHER = 64
-"""Questions that are answered together; the answers do not depend on it."""
 
 
 @dataclass(frozen=True)
@@ -99,8 +94,6 @@ def answer(
 ) -> list[str]:
     """The model's answer to each question: greedy, from `question MASK` up to the next MASK.
 
-    Questions of about the same length are answered together, and cores share the groups.
-
     Raises: DataError for a question with an unknown character, or one that is empty.
     """
     vocabulary = trained.vocabulary
@@ -110,22 +103,11 @@ def answer(
         if not len(ids):
             raise DataError(f"the question {question!r} is empty")
         prompts.append(np.append(ids, vocabulary.mask))
-    order = sorted(range(len(prompts)), key=lambda i: len(prompts[i]))
-    groups = [order[start : start + TOGETHER] for start in range(0, len(order), TOGETHER)]
-
-    def write(group: list[int]) -> list[np.ndarray]:
-        asked = [prompts[i] for i in group]
-        model, end = trained.model, vocabulary.mask
-        return continuations(model, asked, ANSWER_STEPS, end=end, temperature=0)
-
-    answers = [""] * len(questions)
-    workers = available_cores() if trained.model.device == "cpu" else 1
-    with worker_threads(), ThreadPoolExecutor(workers) as executor:
-        for group, written in zip(groups, executor.map(write, groups), strict=True):
-            for i, ids in zip(group, written, strict=True):
-                answers[i] = answer_of(ids, vocabulary)
-            on_answers(len(group))
-    return answers
+    written = continuations(
+        trained.model, prompts, ANSWER_STEPS,
+        end=vocabulary.mask, temperature=0, on_written=on_answers,
+    )  # fmt: skip
+    return [answer_of(ids, vocabulary) for ids in written]
 
 
 def check_writable(path: str | Path) -> None:

@@ -13,7 +13,6 @@ an operation needs.
 from __future__ import annotations
 
 import math
-import os
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tinyattn.backend import Array, asnumpy, tiles, worker_threads
+from tinyattn.backend import Array, asnumpy, available_cores, tiles, worker_threads
 from tinyattn.data.batches import Batch
 from tinyattn.noise import Noise
 from tinyattn.tensor import Tensor, gradients
@@ -42,13 +41,6 @@ class StepResult:
     loss: float  # nats per target, before the update
     norm: float  # of the gradient, before clipping
     positions: int  # that were computed; fewer than the batch has where it ends in PAD
-
-
-def available_cores() -> int:
-    """Cores that this process may run on, which can be fewer than the machine has."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 class Step:
