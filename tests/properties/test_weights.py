@@ -13,7 +13,7 @@ from tinyattn import Tensor, backend, ops
 from tinyattn.attention import causal
 from tinyattn.attention.core import attend
 from tinyattn.noise import Noise
-from tinyattn.ops import pairs
+from tinyattn.ops import tiling
 
 Draw = tuple[np.ndarray, np.ndarray]
 CLOSE = {"rtol": 1e-10, "atol": 1e-12}
@@ -201,8 +201,8 @@ def test_blocks_of_keys_change_nothing(
     runs = []
     for queries, keys in ((1 + size % 3, size), (T, S)):
         with (
-            mock.patch.object(pairs, "QUERIES", (queries, queries)),
-            mock.patch.object(pairs, "KEYS", keys),
+            mock.patch.object(tiling, "QUERIES", (queries, queries)),
+            mock.patch.object(tiling, "KEYS", keys),
             mock.patch.object(backend, "TILE", 8),
         ):
             y, gradients = case.run(allowed=stairs, causal=is_causal, dropout=dropout)
@@ -212,8 +212,8 @@ def test_blocks_of_keys_change_nothing(
 
 
 def test_causal_blocks_leave_the_future_out() -> None:
-    with mock.patch.object(pairs, "QUERIES", (3, 3)), mock.patch.object(pairs, "KEYS", 4):
-        blocks = list(pairs.Pairs(np, (), 8, 8, None, True, np.dtype("f4")).blocks())
+    with mock.patch.object(tiling, "QUERIES", (3, 3)), mock.patch.object(tiling, "KEYS", 4):
+        blocks = list(tiling.Tiling(np, (), 8, 8, None, True, np.dtype("f4")).blocks())
     assert blocks == [((), slice(0, 3), [slice(0, 3)]),
                       ((), slice(3, 6), [slice(0, 4), slice(4, 6)]),
                       ((), slice(6, 8), [slice(0, 4), slice(4, 8)])]  # fmt: skip
@@ -228,11 +228,11 @@ def test_every_pair_that_is_seen_is_in_one_block(
 ) -> None:
     *lead, T, S = seen.shape
     with (
-        mock.patch.object(pairs, "QUERIES", (queries, queries)),
-        mock.patch.object(pairs, "KEYS", keys),
+        mock.patch.object(tiling, "QUERIES", (queries, queries)),
+        mock.patch.object(tiling, "KEYS", keys),
         mock.patch.object(backend, "TILE", tile),
     ):
-        cut = pairs.Pairs(np, tuple(lead), T, S, seen, is_causal, np.dtype("f4"))
+        cut = tiling.Tiling(np, tuple(lead), T, S, seen, is_causal, np.dtype("f4"))
         blocks = list(cut.blocks())
     times, hidden = np.zeros(seen.shape, int), np.zeros(seen.shape)
     for rows, some_queries, key_blocks in blocks:

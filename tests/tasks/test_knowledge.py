@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tinyattn.data import DataError, World
+from tinyattn.data import Corruption, DataError, World, find_gaps
 from tinyattn.data.text import documents_of
 from tinyattn.tasks.evaluation import answer, score
+from tinyattn.tasks.examples import SpanExamples
 from tinyattn.tasks.knowledge import RunOptions, finetune, pretrain
 from tinyattn.tasks.recipe import Recipe
 from tinyattn.tasks.runs import CONFIG, PREDICTIONS, Trained, load_run, open_run
@@ -168,6 +169,28 @@ def test_questions_mixed_with_the_exercises_are_learnt_with_them(
     more = small(**sizes, pretrain__epochs=1, pretrain__steps=0, pretrain__batch=1)
     one = pretrain(people.corpus, more, RunOptions(tmp_path / "one"), questions=people.train)
     assert one.about["step"] == len(lines) + pairs
+
+
+def test_a_cloze_needs_a_title(people: World, small: Small, tmp_path: Path) -> None:
+    run, recipe = RunOptions(tmp_path), small(data__cloze=1.0)
+    with pytest.raises(DataError, match=r"data.cloze needs documents that begin with a title"):
+        pretrain(people.corpus, recipe, run)
+    titled = "".join(f"{line.split()[0]}. {line}\n" for line in documents_of(people.corpus))
+    for share in (0.0, 0.5, 1.0):
+        lines = documents_of(titled)
+        gaps = [find_gaps(line, 72) for line in lines]
+        ids = [np.array([ord(c) for c in line]) for line in lines]
+        data = SpanExamples(
+            ids, Corruption(72, 0.0), 1, gaps=gaps, cloze=share, cue=2,
+            batch=4, length=80, seed=0, shuffle=True,
+        )  # fmt: skip
+        shorter = [len(data.example(i, np.random.default_rng(i))[0]) < len(ids[i]) + 1
+                   for i in range(len(ids))]  # fmt: skip
+        assert abs(np.mean(shorter) - share) < 0.2 and (share == 0.5 or len({*shorter}) == 1)
+    for bad in ({"data__cloze": 1.5}, {"data__cue": -1}):
+        with pytest.raises(SettingError, match=r"cloze must be in 0..1 and cue at least 0"):
+            small(**bad)
+    assert pretrain(titled, small(data__cloze=0.5), run).about["step"] == 4
 
 
 def test_questions_that_cannot_be_mixed_are_refused(

@@ -5,8 +5,8 @@ Cut a span out of a sentence, put MASK in its place, and ask for the span at the
     Ada was born in Lozumb.   ->   Ada was <MASK> Lozumb.<MASK>born in
 
 A model that gets good at this has to remember what is written about whom. All symbols are
-trained, not the span alone, so it learns to write the rest of the sentence as well. Next:
-questions.
+trained, not the span alone, so it learns to write the rest of the sentence as well. Next: an
+exercise with less context.
 """
 
 from __future__ import annotations

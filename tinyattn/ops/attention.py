@@ -18,7 +18,7 @@ import numpy as np
 from tinyattn.backend import Array
 from tinyattn.noise import Noise, check_rate
 from tinyattn.op import Mask, op
-from tinyattn.ops.pairs import Pairs, Rows
+from tinyattn.ops.tiling import Rows, Tiling
 
 
 @op
@@ -60,7 +60,7 @@ def attention(
         lead = np.broadcast_shapes(lead, k.shape[:-2], v.shape[:-2])
         q, k, v = (xp.broadcast_to(a, (*lead, *a.shape[-2:])) for a in (q, k, v))  # no copies
     T, S, E = q.shape[-2], k.shape[-2], v.shape[-1]
-    pairs = Pairs(xp, lead, T, S, allowed, causal, q.dtype)
+    tiling = Tiling(xp, lead, T, S, allowed, causal, q.dtype)
     drops = noise.site(dropout) if noise is not None and dropout else None
     upscale = 1 / (1 - dropout) if drops else 1.0
     y = _empty_like(xp, y_like, (*lead, T, E))
@@ -71,7 +71,7 @@ def attention(
     # is several times faster than along rows.
     def scores(rows: Rows, queries: slice, keys: slice, q_turned: Array) -> Array:
         x = xp.matmul(k[rows][..., keys, :], q_turned)
-        pairs.hide(x, rows, queries, keys)
+        tiling.hide(x, rows, queries, keys)
         return x
 
     def thinned(x: Array, rows: Rows, queries: slice, keys: slice) -> Array:
@@ -81,7 +81,7 @@ def attention(
         corner = [part.start for part in rows] + [0] * (len(lead) - len(rows))
         return x * drops.keep(xp, x.shape, (*corner, keys.start, queries.start))
 
-    for rows, queries, blocks in pairs.blocks():
+    for rows, queries, blocks in tiling.blocks():
         q_turned = _scaled_transpose(xp, q[rows][..., queries, :], scale)
         largest = xp.full((*q_turned.shape[:-2], 1, q_turned.shape[-1]), -math.inf, dtype=q.dtype)
         total = xp.zeros(largest.shape, dtype=q.dtype)  # Σ exp(score - largest)
@@ -90,7 +90,9 @@ def attention(
             x = scores(rows, queries, keys, q_turned)
             before, largest = largest, xp.maximum(largest, x.max(axis=-2, keepdims=True))
             # Where nothing was allowed yet, exp(-∞ - 0) is 0, but -∞ - -∞ would be NaN.
-            shift = xp.where(largest == -math.inf, 0, largest) if pairs.may_see_nothing else largest
+            shift = (
+                xp.where(largest == -math.inf, 0, largest) if tiling.may_see_nothing else largest
+            )
             x -= shift
             xp.exp(x, out=x)
             shrink = xp.exp(before - shift)
@@ -101,7 +103,7 @@ def attention(
         xp.maximum(total, 1, out=total)  # exp(0) is in it, or nothing at all
         answer *= upscale / _turn(total)
         y[rows][..., queries, :] = answer
-        if pairs.may_see_nothing:
+        if tiling.may_see_nothing:
             largest[largest == -math.inf] = 0
         log_total[rows][..., queries] = largest + xp.log(total)
 
@@ -109,7 +111,7 @@ def attention(
         dq, dk, dv = (_empty_like(xp, a, a.shape) for a in (q, k, v))
         for d in (dq, dk, dv):
             d[...] = 0
-        for rows, queries, blocks in pairs.blocks():
+        for rows, queries, blocks in tiling.blocks():
             q_rows = xp.array(q[rows][..., queries, :], order="C")
             q_rows *= scale
             q_turned = _scaled_transpose(xp, q_rows, 1)

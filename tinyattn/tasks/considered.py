@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tinyattn.tasks.evaluation import Score
-from tinyattn.tasks.knowledge import Pairs, as_read
+from tinyattn.tasks.exercises import Pairs, as_read
 from tinyattn.tasks.runs import Trained, fingerprint
 from tinyattn.tasks.similarity import Probe, nearest, probe
 

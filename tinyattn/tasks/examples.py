@@ -1,14 +1,17 @@
 """Chapter 9, continued: from corpus and questions to the batches of every epoch.
 
 Each kind of data is a pure function of its seed and the number of the epoch: nothing is remembered
-from one epoch to the next, so a run can be resumed anywhere. Next: the knowledge task.
+from one epoch to the next, so a run can be resumed anywhere. Next: what a recipe makes of a corpus.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from tinyattn.data.batches import Batch, pad_rows
+from tinyattn.data.cloze import Gaps, cloze
 from tinyattn.data.corruption import Corruption
 from tinyattn.data.questions import question_example
 from tinyattn.data.vocabulary import Vocabulary
@@ -68,7 +71,13 @@ def _batch(examples: list[Example]) -> Batch:
 
 
 class SpanExamples(Examples):
-    """Documents with a span cut out, cut anew every epoch."""
+    """Documents with a span cut out, cut anew every epoch.
+
+    Args:
+        gaps: what each document can be asked in a cloze, or None.
+        cloze: the share of exercises that are one, of documents that can be asked something.
+        cue: words that a cloze shows, at most.
+    """
 
     def __init__(
         self,
@@ -77,6 +86,9 @@ class SpanExamples(Examples):
         mask: int,
         *,
         space: int = -1,
+        gaps: Sequence[Gaps | None] | None = None,
+        cloze: float = 0.0,
+        cue: int = 0,
         batch: int,
         length: int,
         seed: int,
@@ -87,10 +99,16 @@ class SpanExamples(Examples):
         )
         self.documents, self.corruption = documents, corruption
         self.mask, self.space = mask, space
+        self.gaps = gaps or [None] * len(documents)
+        self.cloze, self.cue = cloze, cue
 
     def example(self, index: int, rng: np.random.Generator) -> Example:
         """Document `index` with a span cut out; what is asked for follows at the end."""
-        text = self.corruption(self.documents[index], self.mask, rng, space=self.space)
+        document, gaps = self.documents[index], self.gaps[index]
+        if gaps is not None and rng.random() < self.cloze:
+            text = cloze(document, gaps, self.mask, rng, cue=self.cue)
+        else:
+            text = self.corruption(document, self.mask, rng, space=self.space)
         return text[:-1], text[1:]
 
 

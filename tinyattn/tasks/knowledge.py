@@ -19,18 +19,13 @@ from tinyattn import ops
 from tinyattn.attention import Penalty, head_statistics
 from tinyattn.backend import asarray
 from tinyattn.data.batches import PAD, Batch
-from tinyattn.data.text import DataError, documents_of
+from tinyattn.data.text import documents_of
 from tinyattn.data.vocabulary import Vocabulary
 from tinyattn.graph import no_grad
 from tinyattn.models import GPT
 from tinyattn.noise import Noise
-from tinyattn.tasks.examples import (
-    Examples,
-    QuestionExamples,
-    SpanExamples,
-    TextExamples,
-    Together,
-)
+from tinyattn.tasks.examples import Examples, Together
+from tinyattn.tasks.exercises import Pairs, as_read, exercises, question_examples, windows
 from tinyattn.tasks.recipe import Recipe
 from tinyattn.tasks.runs import Trained, begin_run, describe, fingerprint, load_run
 from tinyattn.tensor import Tensor
@@ -38,8 +33,6 @@ from tinyattn.training.checkpoint import Checkpoint, CheckpointError
 from tinyattn.training.loop import Data, Fit
 from tinyattn.training.settings import SettingError, TrainSettings
 from tinyattn.training.step import SHARD_TOKENS
-
-Pairs = list[tuple[str, str]]
 
 MEASURES = 10  # in a run, evenly spread
 WINDOWS = 64  # of the validation text that are looked at each time
@@ -91,48 +84,24 @@ def pretrain(
 
     Raises: DataError if the corpus is too short, or a pair too long, or one that cannot be read.
     """
-    settings, context = recipe.pretrain, recipe.model.longest
-    vocabulary = Vocabulary.from_text(text)
+    settings, vocabulary = recipe.pretrain, Vocabulary.from_text(text)
     model = GPT(recipe.model_for(len(vocabulary)), seed=options.seed)
     validation = None
     data: Examples
     if recipe.data.objective == "next":
-        ids = vocabulary.encode(text)
-        kept = int(len(ids) * (1 - recipe.data.validation))
-        if min(kept, len(ids) - kept if kept < len(ids) else kept) <= context:
-            raise DataError(
-                f"the corpus has {len(ids)} characters, {len(ids) - kept} of them for validation; "
-                f"each part needs more than one context of {context}; use a longer text or a "
-                "smaller model.context"
-            )
-        data = TextExamples(ids[:kept], context, batch=settings.batch, seed=options.seed)
-        if kept < len(ids):
-            validation = _validation(model, ids[kept:])
+        data, held_out = windows(text, vocabulary, recipe, settings, options.seed)
         documents = 1
+        if len(held_out):
+            validation = _validation(model, held_out)
     else:
-        if len(text) <= context:
-            raise DataError(
-                f"the corpus has {len(text)} characters, not more than one context of {context}; "
-                "use a longer text or a smaller model.context"
-            )
-        lines = documents_of(text, blank_lines=recipe.data.blank_lines)
-        documents = len(lines)
-        corruption = recipe.data.corruption()
-        if corruption.longest + 1 > context:
-            raise DataError(
-                f"data.longest {corruption.longest} needs a model.context of at least "
-                f"{corruption.longest + 1}; got {context}"
-            )
-        data = SpanExamples(
-            [vocabulary.encode(line) for line in lines], corruption, vocabulary.mask,
-            space=vocabulary.ids.get(" ", -1), batch=settings.batch,
-            length=recipe.data.length or context, seed=options.seed, shuffle=settings.shuffle,
-        )  # fmt: skip
+        data = exercises(text, vocabulary, recipe, settings, options.seed)
+        documents = data.count
     if questions is not None:
         if recipe.data.objective != "span":
             raise SettingError("questions can be mixed with the exercises of data.objective 'span'")
         questions = as_read(questions, recipe, vocabulary, unknown)
-        data = Together(data, _question_examples(questions, vocabulary, recipe, settings, options))
+        asked = question_examples(questions, vocabulary, recipe, settings, options.seed)
+        data = Together(data, asked)
     about = describe("pretrain", recipe, model, vocabulary, documents, text)
     about["questions"] = fingerprint(repr(questions)) if questions else ""
     return _fit(model, data, recipe, settings, about, options, validation)
@@ -166,34 +135,10 @@ def finetune(
     else:
         raise ValueError("finetune: needs a pretrained model (start) or a corpus (text)")
     pairs = as_read(pairs, recipe, vocabulary, unknown)
-    data = _question_examples(pairs, vocabulary, recipe, settings, options)
+    data = question_examples(pairs, vocabulary, recipe, settings, options.seed)
     about = describe("finetune", recipe, model, vocabulary, documents, repr(pairs))
     about["pretrained_on"] = start.about.get("data", "") if start is not None else ""
     return _fit(model, data, recipe, settings, about, options)
-
-
-def _question_examples(
-    pairs: Pairs,
-    vocabulary: Vocabulary,
-    recipe: Recipe,
-    settings: TrainSettings,
-    options: RunOptions,
-) -> QuestionExamples:
-    """The pairs as examples. Raises: DataError for one that is empty, or does not fit the model."""
-    for question, answer in pairs:
-        if not (question and answer):
-            raise DataError(f"nothing is left of a pair to learn from: {question!r}, {answer!r}")
-    longest, context = (
-        max(pairs, key=lambda pair: len(pair[0]) + len(pair[1])),
-        recipe.model.longest,
-    )
-    if sum(map(len, longest)) + 1 > context:
-        raise DataError(f"the pair {longest} does not fit the model's context of {context} symbols")
-    return QuestionExamples(
-        pairs, vocabulary,
-        batch=settings.batch, length=recipe.data.length or context,
-        seed=options.seed, shuffle=settings.shuffle,
-    )  # fmt: skip
 
 
 def _fit(
@@ -279,17 +224,3 @@ def _validation(model: GPT, ids: np.ndarray) -> Callable[[], float]:
             return sum(loss(part, None, float(batch.trained)).item() for part in parts)
 
     return measure
-
-
-def as_read(pairs: Pairs, recipe: Recipe, vocabulary: Vocabulary, unknown: str) -> Pairs:
-    """The pairs as finetuning reads them.
-
-    A5 leaves out what is not ASCII; `unknown` "drop" also what the vocabulary does not have.
-    """
-
-    def read(text: str) -> str:
-        if recipe.data.ascii_questions:
-            text = text.encode("ascii", "ignore").decode("ascii")
-        return vocabulary.known(text) if unknown == "drop" else text
-
-    return [(read(question), read(answer)) for question, answer in pairs]

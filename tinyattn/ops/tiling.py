@@ -26,8 +26,8 @@ Rows = tuple[slice, ...]
 """A part of the leading axes: some texts, or some heads of one text."""
 
 
-class Pairs:
-    """The pairs of T queries and S keys, for every index of the leading axes `lead`.
+class Tiling:
+    """T queries against S keys, for every index of the leading axes `lead`, in blocks.
 
     Args:
         allowed: broadcasts to (*lead, T, S), True = may attend.

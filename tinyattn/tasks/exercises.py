@@ -1,0 +1,116 @@
+"""Chapter 9, continued: what a recipe makes of a corpus, and of questions.
+
+The same text can be read in windows, symbol by symbol, or document by document with something cut
+out. What does not fit the model or the recipe is refused here, before anything is trained. Next:
+the knowledge task.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tinyattn.data.cloze import Gaps, find_gaps
+from tinyattn.data.text import DataError, documents_of
+from tinyattn.data.vocabulary import Vocabulary
+from tinyattn.tasks.examples import QuestionExamples, SpanExamples, TextExamples
+from tinyattn.tasks.recipe import Recipe
+from tinyattn.training.settings import TrainSettings
+
+Pairs = list[tuple[str, str]]
+"""Questions with their answers."""
+
+
+def windows(
+    text: str, vocabulary: Vocabulary, recipe: Recipe, settings: TrainSettings, seed: int
+) -> tuple[TextExamples, np.ndarray]:
+    """Windows of the text for next-symbol prediction, and the ids at its end that are held out.
+
+    Raises: DataError if either part is shorter than one window.
+    """
+    ids, context = vocabulary.encode(text), recipe.model.longest
+    kept = int(len(ids) * (1 - recipe.data.validation))
+    if min(kept, len(ids) - kept if kept < len(ids) else kept) <= context:
+        raise DataError(
+            f"the corpus has {len(ids)} characters, {len(ids) - kept} of them for validation; "
+            f"each part needs more than one context of {context}; use a longer text or a "
+            "smaller model.context"
+        )
+    return TextExamples(ids[:kept], context, batch=settings.batch, seed=seed), ids[kept:]
+
+
+def exercises(
+    text: str, vocabulary: Vocabulary, recipe: Recipe, settings: TrainSettings, seed: int
+) -> SpanExamples:
+    """The documents of the text as exercises.
+
+    Raises: DataError if the text is shorter than one context, or the exercises do not fit one.
+    """
+    context, corruption = recipe.model.longest, recipe.data.corruption()
+    if len(text) <= context:
+        raise DataError(
+            f"the corpus has {len(text)} characters, not more than one context of {context}; "
+            "use a longer text or a smaller model.context"
+        )
+    if corruption.longest + 1 > context:
+        raise DataError(
+            f"data.longest {corruption.longest} needs a model.context of at least "
+            f"{corruption.longest + 1}; got {context}"
+        )
+    lines = documents_of(text, blank_lines=recipe.data.blank_lines)
+    return SpanExamples(
+        [vocabulary.encode(line) for line in lines], corruption, vocabulary.mask,
+        space=vocabulary.ids.get(" ", -1), gaps=_gaps(lines, recipe), cloze=recipe.data.cloze,
+        cue=recipe.data.cue, batch=settings.batch, length=recipe.data.length or context,
+        seed=seed, shuffle=settings.shuffle,
+    )  # fmt: skip
+
+
+def _gaps(lines: list[str], recipe: Recipe) -> list[Gaps | None] | None:
+    """What each document can be asked in a cloze, if the recipe has any.
+
+    Raises: DataError if no document can be asked anything.
+    """
+    if not recipe.data.cloze:
+        return None
+    gaps = [find_gaps(line, recipe.data.longest) for line in lines]
+    if not any(gaps):
+        raise DataError(
+            "data.cloze needs documents that begin with a title and a full stop, and have a phrase "
+            "with a capital behind it; set data.cloze to 0 for this corpus"
+        )
+    return gaps
+
+
+def as_read(pairs: Pairs, recipe: Recipe, vocabulary: Vocabulary, unknown: str) -> Pairs:
+    """The pairs as training reads them.
+
+    A5 leaves out what is not ASCII; `unknown` "drop" also what the vocabulary does not have.
+    """
+
+    def read(text: str) -> str:
+        if recipe.data.ascii_questions:
+            text = text.encode("ascii", "ignore").decode("ascii")
+        return vocabulary.known(text) if unknown == "drop" else text
+
+    return [(read(question), read(answer)) for question, answer in pairs]
+
+
+def question_examples(
+    pairs: Pairs, vocabulary: Vocabulary, recipe: Recipe, settings: TrainSettings, seed: int
+) -> QuestionExamples:
+    """The pairs as examples.
+
+    Raises: DataError for one that is empty, has an unknown character or does not fit the model.
+    """
+    for question, answer in pairs:
+        if not (question and answer):
+            raise DataError(f"nothing is left of a pair to learn from: {question!r}, {answer!r}")
+    context = recipe.model.longest
+    longest = max(pairs, key=lambda pair: len(pair[0]) + len(pair[1]))
+    if sum(map(len, longest)) + 1 > context:
+        raise DataError(f"the pair {longest} does not fit the model's context of {context} symbols")
+    return QuestionExamples(
+        pairs, vocabulary,
+        batch=settings.batch, length=recipe.data.length or context,
+        seed=seed, shuffle=settings.shuffle,
+    )  # fmt: skip
