@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tinyattn.data import Gaps, cloze, find_gaps
 
 MASK = 0
-ADA = "Ada King. She, of Rue d'Ulm (born 1815 in New York, U.S.), met Łódź 2 times. McX-Y"
+ADA = "Ada B. King. King was Ada B. She, of Rue d'Ulm (born 1815 in New York, U.S.), met Łódź 2 times. McX-Y"
 WORDS = ["Ada", "de", "la", "Cruz", "St.", "(born", "1815", "London,", "É", "x", ".", "in"]
 texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=12).map(" ".join)
 
@@ -21,10 +21,10 @@ def ids_of(text: str) -> np.ndarray:
 
 def test_phrases_are_runs_of_words_with_capitals() -> None:
     gaps = find_gaps(ADA, len(ADA))
-    assert gaps is not None and ADA[: gaps.title] == "Ada King. "
+    assert gaps is not None and ADA[: gaps.title] == "Ada B. King. "
     asked = [ADA[start:stop] for start, stop in gaps.phrases]
     assert asked == ["She", "Rue d'Ulm"[:3], "New York", "U.S", "Łódź", "McX-Y"]
-    assert [ADA[start:].split(" ")[0] for start in gaps.words] == ADA.split(" ")[2:]
+    assert [ADA[start:].split(" ")[0] for start in gaps.words] == ADA.split(" ")[3:]
 
 
 @pytest.mark.parametrize("text", ["Ada was born in London", "Ada.", "Ada. ", "Ada. she was 7", ""])

@@ -7,8 +7,9 @@ and at most a few words before what it asks for:
     Ada King. She was a writer born in London.   ->   Ada King. <MASK>born in <MASK>London
 
 All that lies between and behind is hidden and not asked for. So what is learnt has to hang on the
-name. Asked for are phrases with capitals, which are mostly names: salient spans, as in Guu and
-others 2020, found by their letters alone. Next: questions.
+name. Asked for are phrases with capitals, so names, months and the first words of sentences, unless
+they stand in the title: salient spans, as in Guu and others 2020, but found by their letters alone.
+Next: questions.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+STOP = re.compile(r"(?<!\b[A-Z])\. ")
+"""A full stop and a space, but not behind an initial, as in "Ada B. King"."""
 WORD = re.compile(r"[^\W\d_](?:[\w'.-]*\w)?")
 """A letter, and what follows it up to the next space or punctuation mark at a word's end."""
 
@@ -32,14 +35,15 @@ class Gaps:
 
 
 def find_gaps(text: str, longest: int) -> Gaps | None:
-    """The gaps of a document that begins with a title, up to the first full stop and space.
+    """The gaps of a document that begins with a title, which a full stop ends.
 
-    None if it has no title, or no phrase with a capital behind it that ends within `longest`.
+    None if it has no title, or no phrase with a capital behind it that ends within `longest` and
+    does not stand in the title.
     """
-    stop = text.find(". ")
-    if stop < 0:
+    stop = STOP.search(text)
+    if stop is None:
         return None
-    title = stop + 2
+    title = stop.end()
     phrases: list[tuple[int, int]] = []
     for word in WORD.finditer(text, title):
         if not word[0][0].isupper():
@@ -48,7 +52,8 @@ def find_gaps(text: str, longest: int) -> Gaps | None:
             phrases[-1] = phrases[-1][0], word.end()
         else:
             phrases.append(word.span())
-    phrases = [phrase for phrase in phrases if phrase[1] <= longest]
+    phrases = [(start, stop) for start, stop in phrases
+               if stop <= longest and text[start:stop] not in text[:title]]  # fmt: skip
     words = [title + match.start() for match in re.finditer(r"\S+", text[title:])]
     return Gaps(title, words, phrases) if phrases else None
 
