@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 from tinyattn.data import Gaps, cloze, find_gaps
 
 MASK = 0
-ADA = "Ada B. King. King was Ada B. She, of Rue d'Ulm (born 1815 in New York, U.S.), met Łódź 2 times. McX-Y"
+ADA = (
+    "Ada B. King. King was Ada B. She, of Rue d'Ulm (born 1815 in New York, U.S.), met Łódź 2 "
+    "times. McX-Y"
+)
 WORDS = ["Ada", "de", "la", "Cruz", "St.", "(born", "1815", "London,", "É", "x", ".", "in"]
 texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=12).map(" ".join)
 

@@ -206,7 +206,7 @@ def test_texts_of_different_length_are_continued_as_each_alone(
     model = in_float64(tiny(name, positions, device=device))
     texts = [ids_of(1, length)[0] for length in (5, 1, 8, 5, 14)]
     how: dict[str, Any] = {"temperature": 0, "use_cache": use_cache}
-    for count in (1, 9):
+    for count in (0, 1, 9):
         together = continuations(model, texts, count, **how)
         for text, ids in zip(texts, together, strict=True):
             assert_array_equal(ids, np.ravel([*generate(model, text[None], count, **how)]))
@@ -265,6 +265,10 @@ MISTAKES: dict[str, tuple[type[Exception], Callable[[], Any]]] = {
     r"integers \(B, T\); got int64 \(3,\)": (ValueError, lambda: tiny()(ids_of(3))),
     r"ids must lie in 0..10; got 1..11": (IndexError, lambda: tiny()([[1, 11]])),
     "at least 1 id each; got": (ValueError, lambda: next(generate(tiny(), ids_of(1, 0), 1))),
+    "ids must be integers and count at least 0; got .'float64'.":
+        (ValueError, lambda: next(generate(tiny(), [np.array([1.5])], 1))),
+    r"count at least 0; got \['int64'\], -1":
+        (ValueError, lambda: next(generate(tiny(), ids_of(1, 2), -1))),
     r"at least 1 id each; got \[\]": (ValueError, lambda: next(generate(tiny(), [], 1))),
     "must be one of multihead, .*, latent, perceiver; got 'dense'":
         (ValueError, lambda: tiny("dense")),

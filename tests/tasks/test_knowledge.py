@@ -200,6 +200,7 @@ def test_questions_that_cannot_be_mixed_are_refused(
     for recipe, pairs, error, message in (
         (small(), long, DataError, "does not fit the model's context of 80 symbols"),
         (small(), [("", "Lozumb")], DataError, "nothing is left of a pair"),
+        (small(), [], DataError, "no pairs to learn from"),
         (small(), [("ß?", "Lozumb")], DataError, "'ß'"),
         (small(data__objective="next"), people.train, SettingError, "data.objective 'span'"),
     ):

@@ -32,7 +32,7 @@ from tinyattn.cli.options import (
 @SET
 @option("--batch", type=click.IntRange(1), help="Texts a step; by default as in pretraining.")
 @option("--characters", default=256, type=click.IntRange(3),
-        help="Different ones, which with a corpus would be its own.")  # fmt: skip
+        help="Size of the vocabulary, which a corpus would decide.")  # fmt: skip
 @option("--steps", default=5, type=click.IntRange(1), help="Steps to look at.")
 @SEED
 @WORKERS
@@ -93,8 +93,9 @@ def profile(
     if as_json:
         print_json({**about, **found.as_dict()})
         return
+    mean = f"mean of {steps} step{'s' * (steps > 1)}"
     click.echo(
         f"{recipe}: {about['parameters']:,} parameters, {train.optimizer}, {shape[0]} random texts "
-        f"of {shape[1] - 1} symbols, float32, {found.workers} workers; mean of {steps} steps\n"
+        f"of {shape[1] - 1} symbols, float32, {found.workers} workers; {mean}\n"
     )
     click.echo(as_table(found))

@@ -101,12 +101,18 @@ def generate(
             result is the same.
         temperature, top_k, top_p, rng: see `next_ids`.
     Yields: ids (B,), one array a step; the first has the symbols behind the shortest texts.
-    Raises: ValueError for an empty text, or none.
+    Raises: ValueError, at the first step, for no text, an empty one, one that is not of integers, or
+        a count below 0.
     """
     rows = [np.asarray(text) for text in texts]
     if not rows or any(row.ndim != 1 or not len(row) for row in rows):
         shapes = [row.shape for row in rows]
         raise ValueError(f"generate: texts must be rows of at least 1 id each; got {shapes}")
+    if any(row.dtype.kind not in "iu" for row in rows) or count < 0:
+        kinds = sorted({str(row.dtype) for row in rows})
+        raise ValueError(
+            f"generate: ids must be integers and count at least 0; got {kinds}, {count}"
+        )
     lengths = np.array([len(row) for row in rows])
     shortest, longest = int(lengths.min()), int(lengths.max())
     text = np.zeros((len(rows), longest + count), np.int64)
@@ -143,7 +149,8 @@ def continuations(
     """What follows each text: `count` symbols, or fewer, of which the last is `end`.
 
     Texts of about the same length are continued together, in groups that the cores share. The
-    result does not depend on how many cores there are.
+    result does not depend on how many cores there are; what is drawn depends on the others in a
+    text's group.
 
     Args:
         rng: each group draws from a generator of its own, spawned from this one.
@@ -152,7 +159,8 @@ def continuations(
         temperature, choice: see `next_ids` and `generate`.
     """
     order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
-    workers = workers or (available_cores() if model.device == "cpu" else 1)
+    if workers is None:
+        workers = available_cores() if model.device == "cpu" else 1
     fewest, most = TOGETHER
     together = min(most, max(fewest, math.ceil(len(order) / SHARES)))
     groups = [order[i : i + together] for i in range(0, len(order), together)]
@@ -185,6 +193,7 @@ def _written_together(
         ended |= len(steps) >= begins + count
         if ended.all():
             break
-    rows = zip(np.stack(steps, axis=1), begins, strict=True)
+    columns = np.array(steps, np.int64).reshape(len(steps), len(texts))
+    rows = zip(columns.T, begins, strict=True)
     written = [row[begin : begin + count] for row, begin in rows]
     return [w[: int(np.append(w == end, True).argmax()) + 1] for w in written]

@@ -4,8 +4,8 @@ Built of matmul, softmax and matmul it needs arrays of T × S numbers, for which
 room. But an answer is a weighted mean, and a mean can be taken over one block of keys after the
 other: when a larger score turns up, what was added up so far is scaled down. The weights are not
 kept; the way back computes them again, block by block. So memory grows with T and not with its
-square (derivations/06_attention.md). The chapter on attention (`tinyattn/attention/`) builds on
-it. Next: checking all these gradients.
+square (derivations/06_attention.md), but for a mask, and on a GPU, which takes all in one block. The
+chapter on attention (`tinyattn/attention/`) builds on it. Next: checking all these gradients.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def attention(
     _check_shapes(q, k, v)
     check_rate(dropout, "attention: dropout")
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
-    lead, y_like = q.shape[:-2], q
+    lead, y_like = q.shape[:-2], q  # in memory, y is to lie as q does
     if not lead == k.shape[:-2] == v.shape[:-2]:
         lead = np.broadcast_shapes(lead, k.shape[:-2], v.shape[:-2])
         q, k, v = (xp.broadcast_to(a, (*lead, *a.shape[-2:])) for a in (q, k, v))  # no copies
@@ -108,9 +108,7 @@ def attention(
         log_total[rows][..., queries] = largest + xp.log(total)
 
     def vjp(g: Array) -> tuple[Array, Array, Array, None]:
-        dq, dk, dv = (_empty_like(xp, a, a.shape) for a in (q, k, v))
-        for d in (dq, dk, dv):
-            d[...] = 0
+        dq, dk, dv = (xp.zeros_like(a) for a in (q, k, v))
         for rows, queries, blocks in tiling.blocks():
             q_rows = xp.array(q[rows][..., queries, :], order="C")
             q_rows *= scale

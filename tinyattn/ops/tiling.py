@@ -86,7 +86,7 @@ class Tiling:
     def hide(self, scores: Array, rows: Rows, queries: slice, keys: slice) -> None:
         """Set to -∞ what may not be seen in a block of scores, keys down and queries across."""
         if self.lag is not None:
-            # From here on keys are later than the first query; further ones may be later than all.
+            # The first key of the block that its first query may not see; below 0: it lies before.
             later = queries.start + self.lag + 1 - keys.start
             late = scores[..., max(0, later) :, :]
             if late.shape[-2]:

@@ -100,8 +100,11 @@ def question_examples(
 ) -> QuestionExamples:
     """The pairs as examples.
 
-    Raises: DataError for one that is empty, has an unknown character or does not fit the model.
+    Raises: DataError if there are none, or for one that is empty, has an unknown character or does
+        not fit the model.
     """
+    if not pairs:
+        raise DataError("there are no pairs to learn from")
     for question, answer in pairs:
         if not (question and answer):
             raise DataError(f"nothing is left of a pair to learn from: {question!r}, {answer!r}")

@@ -82,8 +82,11 @@ def pretrain(
     With `questions` every epoch of span corruption has these pairs too, each once, so that the
     model learns how it will be asked while it learns what there is to know (Allen-Zhu and Li 2023).
 
-    Raises: DataError if the corpus is too short, or a pair too long, or one that cannot be read.
+    Raises: DataError if the corpus is too short, or a pair too long, or one that cannot be read;
+        SettingError for questions where there are no exercises to mix them with.
     """
+    if questions is not None and recipe.data.objective != "span":
+        raise SettingError("questions can be mixed with the exercises of data.objective 'span'")
     settings, vocabulary = recipe.pretrain, Vocabulary.from_text(text)
     model = GPT(recipe.model_for(len(vocabulary)), seed=options.seed)
     validation = None
@@ -97,8 +100,6 @@ def pretrain(
         data = exercises(text, vocabulary, recipe, settings, options.seed)
         documents = data.count
     if questions is not None:
-        if recipe.data.objective != "span":
-            raise SettingError("questions can be mixed with the exercises of data.objective 'span'")
         questions = as_read(questions, recipe, vocabulary, unknown)
         asked = question_examples(questions, vocabulary, recipe, settings, options.seed)
         data = Together(data, asked)
