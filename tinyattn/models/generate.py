@@ -101,8 +101,8 @@ def generate(
             result is the same.
         temperature, top_k, top_p, rng: see `next_ids`.
     Yields: ids (B,), one array a step; the first has the symbols behind the shortest texts.
-    Raises: ValueError, at the first step, for no text, an empty one, one that is not of integers, or
-        a count below 0.
+    Raises: ValueError, at the first step, for no text, an empty one, one that is not of integers,
+        or a count below 0.
     """
     rows = [np.asarray(text) for text in texts]
     if not rows or any(row.ndim != 1 or not len(row) for row in rows):

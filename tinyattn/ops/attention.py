@@ -4,8 +4,8 @@ Built of matmul, softmax and matmul it needs arrays of T × S numbers, for which
 room. But an answer is a weighted mean, and a mean can be taken over one block of keys after the
 other: when a larger score turns up, what was added up so far is scaled down. The weights are not
 kept; the way back computes them again, block by block. So memory grows with T and not with its
-square (derivations/06_attention.md), but for a mask, and on a GPU, which takes all in one block. The
-chapter on attention (`tinyattn/attention/`) builds on it. Next: checking all these gradients.
+square (derivations/06_attention.md), but for a mask, and on a GPU, which takes all in one block.
+The chapter on attention (`tinyattn/attention/`) builds on it. Next: checking all these gradients.
 """
 
 from __future__ import annotations
