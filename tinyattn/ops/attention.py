@@ -65,7 +65,6 @@ def attention(
     upscale = 1 / (1 - dropout) if drops else 1.0
     y = _empty_like(xp, y_like, (*lead, T, E))
     log_total = xp.empty((*lead, 1, T), dtype=q.dtype)  # ln Σ_s exp(score)
-    ones = xp.ones((1, S), dtype=q.dtype)
 
     # In a block keys stand down and queries across: maxima over keys then run down columns, which
     # is several times faster than along rows.
@@ -83,29 +82,11 @@ def attention(
 
     for rows, queries, blocks in tiling.blocks():
         q_turned = _scaled_transpose(xp, q[rows][..., queries, :], scale)
-        largest = xp.full((*q_turned.shape[:-2], 1, q_turned.shape[-1]), -math.inf, dtype=q.dtype)
-        total = xp.zeros(largest.shape, dtype=q.dtype)  # Σ exp(score - largest)
-        answer = xp.zeros((*q_turned.shape[:-2], q_turned.shape[-1], E), dtype=q.dtype)
+        found = _Found(xp, q_turned, E, tiling.may_see_nothing)
         for keys in blocks:
-            x = scores(rows, queries, keys, q_turned)
-            before, largest = largest, xp.maximum(largest, x.max(axis=-2, keepdims=True))
-            # Where nothing was allowed yet, exp(-∞ - 0) is 0, but -∞ - -∞ would be NaN.
-            shift = (
-                xp.where(largest == -math.inf, 0, largest) if tiling.may_see_nothing else largest
-            )
-            x -= shift
-            xp.exp(x, out=x)
-            shrink = xp.exp(before - shift)
-            total *= shrink
-            total += xp.matmul(ones[:, keys], x)  # a faster sum
-            answer *= _turn(shrink)
-            answer += xp.matmul(_turn(thinned(x, rows, queries, keys)), v[rows][..., keys, :])
-        xp.maximum(total, 1, out=total)  # exp(0) is in it, or nothing at all
-        answer *= upscale / _turn(total)
-        y[rows][..., queries, :] = answer
-        if tiling.may_see_nothing:
-            largest[largest == -math.inf] = 0
-        log_total[rows][..., queries] = largest + xp.log(total)
+            e = found.rise(scores(rows, queries, keys, q_turned))
+            found.add(e, thinned(e, rows, queries, keys), v[rows][..., keys, :])
+        y[rows][..., queries, :], log_total[rows][..., queries] = found.mean(upscale)
 
     def vjp(g: Array) -> tuple[Array, Array, Array, None]:
         dq, dk, dv = (xp.zeros_like(a) for a in (q, k, v))
@@ -134,6 +115,46 @@ def attention(
         return dq, dk, dv, None
 
     return y, vjp
+
+
+class _Found:
+    """What some queries have found in the keys that they have asked so far.
+
+    The largest score m, the total Σ exp(x - m), and the sum Σ exp(x - m)·v, not yet divided.
+    """
+
+    def __init__(self, xp: Any, q_turned: Array, E: int, may_see_nothing: bool) -> None:
+        self.xp, self.may_see_nothing = xp, may_see_nothing
+        *lead, _, Q = q_turned.shape
+        self.largest = xp.full((*lead, 1, Q), -math.inf, dtype=q_turned.dtype)
+        self.total = xp.zeros((*lead, 1, Q), dtype=q_turned.dtype)
+        self.sum = xp.zeros((*lead, Q, E), dtype=q_turned.dtype)
+
+    def rise(self, x: Array) -> Array:
+        """exp(x - m) of new scores, in their place; m rises if they have a larger one."""
+        xp, before = self.xp, self.largest
+        self.largest = shift = xp.maximum(before, x.max(axis=-2, keepdims=True))
+        if self.may_see_nothing:  # exp(-∞ - 0) is 0, but -∞ - -∞ would be NaN
+            shift = xp.where(shift == -math.inf, 0, shift)
+        shrink = xp.exp(before - shift)
+        self.total *= shrink
+        self.sum *= _turn(shrink)
+        x -= shift
+        return xp.exp(x, out=x)
+
+    def add(self, e: Array, used: Array, values: Array) -> None:
+        """Add new keys' exp(x - m), and their values, weighted with what dropout left of it."""
+        self.total += self.xp.matmul(self.xp.ones(e.shape[-2:-1], e.dtype), e)[..., None, :]
+        self.sum += self.xp.matmul(_turn(used), values)
+
+    def mean(self, upscale: float) -> tuple[Array, Array]:
+        """The answers, and ln Σ exp(x); 0 and 0 for a query that saw nothing."""
+        xp = self.xp
+        total = xp.maximum(self.total, 1)  # exp(0) is in it, or nothing at all
+        self.sum *= upscale / _turn(total)
+        if self.may_see_nothing:
+            self.largest[self.largest == -math.inf] = 0
+        return self.sum, self.largest + xp.log(total)
 
 
 def _turn(a: Array) -> Array:
