@@ -7,7 +7,6 @@ import. Peers are installed when first needed (peers.py). About 30 minutes on tw
 
 import argparse
 import os
-import platform
 import sys
 import time
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from import_time import import_seconds
+from machine import machine
 from peers import Unavailable, interpreter
 from ratios import ratios, spread
 from rows import Notes, compared
@@ -43,17 +43,6 @@ def imports(rounds: int, notes: Notes) -> Iterator[Row]:
               limit=(most, IMPORT_SECONDS, "s"))  # fmt: skip
 
 
-def machine() -> str:
-    """Processor, cores, system, and what else runs."""
-    path = Path("/proc/cpuinfo")
-    lines = path.read_text().splitlines() if path.exists() else []
-    model = next((x.split(":")[1].strip() for x in lines if x.startswith("model name")),
-                 platform.processor())  # fmt: skip
-    load = f"load average before {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
-    return (f"{model}, {os.cpu_count()} cores, {platform.system()}, "
-            f"Python {platform.python_version()}; {load}")  # fmt: skip
-
-
 def all_rows(chosen: argparse.Namespace, notes: Notes) -> Iterator[Row]:
     """The rows of every race that is asked for."""
     parts = chosen.only or PARTS
@@ -75,7 +64,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="write the table to this file too")
     chosen = parser.parse_args()
     notes, lines, begun = Notes(), [head()], time.monotonic()
-    where = machine()  # and how busy it is now, before this begins
+    load = f"; load average before {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
     print(head(), flush=True)
     try:
         for row in all_rows(chosen, notes):
@@ -83,7 +72,7 @@ def main() -> None:
             print(row, flush=True)
     finally:  # what was measured is shown, whatever else happens
         minutes = (time.monotonic() - begun) / 60
-        lines.append(f"\n{notes}\n\n{where}; took {minutes:.0f} minutes.")
+        lines.append(f"\n{notes}\n\n{machine()}{load}; took {minutes:.0f} minutes.")
         print(lines[-1])
         if chosen.out:
             chosen.out.write_text("\n".join(lines) + "\n")

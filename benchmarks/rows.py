@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from agreement import TOLERANCE, difference, difference_without_dropout, has_chance
+from agreement import TOLERANCE, difference, first_answers, has_chance
 from busy import busy_processes
 from contender import ContenderError, Program
 from peers import Unavailable
@@ -57,12 +57,13 @@ def _name(label: str, workload: Race) -> str:
 def _agrees(label: str, program: Program, workload: Race, notes: Notes) -> bool:
     """Whether a peer runs and computes the same, if that is not yet known."""
     found = notes.differences.get(_name(label, workload))
-    try:
-        if found is None:
-            found = difference_without_dropout(workload.ours, program, workload.options)
-    except (ContenderError, Unavailable) as error:
-        notes.missing.append(f"{workload.title}, {label}: {error}")
-        return False
+    if found is None:
+        ours = first_answers(workload.ours, workload.options)  # its failure is no peer's
+        try:
+            found = difference(ours, first_answers(program, workload.options))
+        except (ContenderError, Unavailable) as error:
+            notes.missing.append(f"{workload.title}, {label}: {error}")
+            return False
     return _same(label, found, workload, notes)
 
 

@@ -11,8 +11,6 @@ multiply-adds; and two terms, since no size is free of a part that grows otherwi
 import argparse
 import contextlib
 import json
-import os
-import platform
 import statistics
 import sys
 import time
@@ -21,6 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
+from machine import machine
 
 from tinyattn import backend
 from tinyattn.data import Batch
@@ -199,7 +198,7 @@ def as_table(points: Sequence[Point], fits: Sequence[Fit], rate: float) -> str:
         f"base: {base}, heads of {HEAD}. multiply-adds: of a token. floor: the share of",
         f"a step's time that they would take at the {rate / 1e9:.1f} G a second of large products;",
         "the other shares are of what threads compute",
-        machine(),
+        f"{machine()}, NumPy {np.__version__}",
     ]
     return "\n".join(lines[1:])
 
@@ -244,15 +243,6 @@ def save_picture(points: Sequence[Point], fits: Sequence[Fit], rate: float, path
     figure.savefig(path, dpi=110)
 
 
-def machine() -> str:
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")),
-                 platform.processor())  # fmt: skip
-    return (f"{model}, {os.cpu_count()} cores, Python {platform.python_version()}, "
-            f"NumPy {np.__version__}")  # fmt: skip
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5, help="turns of each size")
@@ -269,7 +259,7 @@ def main() -> None:
     fits = [fit(axis, points, rate) for axis in axes]
     if options.json:
         print(json.dumps({
-            "machine": machine(), "product_rate": rate, "base": BASE,
+            "machine": f"{machine()}, NumPy {np.__version__}", "product_rate": rate, "base": BASE,
             "points": [asdict(p) for p in points], "fits": [asdict(f) for f in fits],
         }))  # fmt: skip
     else:

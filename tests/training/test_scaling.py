@@ -19,6 +19,7 @@ def scaling(monkeypatch: pytest.MonkeyPatch) -> Any:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, "scaling", module)  # its dataclasses look there
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
     spec.loader.exec_module(module)
     module.BASE = {"width": 32, "layers": 1, "context": 8, "batch": 2}
     module.AXES = {"width": (32, 64), "layers": (1, 2), "context": (4, 8, 16), "batch": (1, 2)}

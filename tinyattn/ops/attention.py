@@ -81,7 +81,8 @@ def attention(
         return x * drops.keep(xp, x.shape, (*corner, keys.start, queries.start))
 
     for rows, queries, blocks in tiling.blocks():
-        q_turned = _scaled_transpose(xp, q[rows][..., queries, :], scale)
+        q_turned = _turned_copy(xp, q[rows][..., queries, :])
+        q_turned *= scale
         found = _Found(xp, q_turned, E, tiling.may_see_nothing)
         for keys in blocks:
             e = found.rise(scores(rows, queries, keys, q_turned))
@@ -93,12 +94,12 @@ def attention(
         for rows, queries, blocks in tiling.blocks():
             q_rows = xp.array(q[rows][..., queries, :], order="C")
             q_rows *= scale
-            q_turned = _scaled_transpose(xp, q_rows, 1)
+            q_turned = _turned_copy(xp, q_rows)
             g_rows = xp.array(g[rows][..., queries, :], order="C")
             # Σ_j g·y; a product with a vector of ones is a fast sum.
             inner = xp.matmul(g_rows * y[rows][..., queries, :], xp.ones(E, dtype=g.dtype))
             g_rows *= upscale
-            g_turned = _scaled_transpose(xp, g_rows, 1)
+            g_turned = _turned_copy(xp, g_rows)
             for keys in blocks:
                 p = scores(rows, queries, keys, q_turned)
                 p -= log_total[rows][..., queries]
@@ -162,11 +163,9 @@ def _turn(a: Array) -> Array:
     return a.swapaxes(-1, -2)
 
 
-def _scaled_transpose(xp: Any, a: Array, scale: float) -> Array:
-    """Each matrix transposed and scaled, in memory too, which makes small products faster."""
-    turned = xp.array(_turn(a), order="C")
-    turned *= scale
-    return turned
+def _turned_copy(xp: Any, a: Array) -> Any:
+    """Each matrix transposed, in memory too, which makes small products faster."""
+    return xp.array(_turn(a), order="C")
 
 
 def _empty_like(xp: Any, like: Array, shape: tuple[int, ...]) -> Array:
