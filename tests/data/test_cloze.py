@@ -1,15 +1,17 @@
-"""Cloze: what can be asked, and that an exercise shows the title, a cue and nothing else."""
+"""Cloze: what can be asked, and that an exercise shows the title, cues and nothing else."""
 
 import re
+from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tinyattn.data import Gaps, cloze, find_gaps
+from tinyattn.data.batches import PAD
 
-MASK = 0
+MASK = 1
 ADA = (
     "Ada B. King. King was Ada B. She, of Rue d'Ulm (born 1815 in New York, U.S.), met Łódź 2 "
     "times. McX-Y"
@@ -20,6 +22,10 @@ texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=12).map(" ".join)
 
 def ids_of(text: str) -> np.ndarray:
     return np.array([ord(character) for character in text])
+
+
+def text_of(ids: np.ndarray) -> str:
+    return "".join("_" if i == MASK else chr(i) for i in ids)
 
 
 def test_phrases_are_runs_of_words_with_capitals() -> None:
@@ -43,19 +49,34 @@ def test_what_is_cut_off_is_not_asked() -> None:
     assert find_gaps(text, 8) is None
 
 
-@given(texts, st.integers(0, 5), st.integers(0, 2**32))
-def test_an_exercise_is_title_cue_and_phrase(text: str, cue: int, seed: int) -> None:
-    document = f"Jo Li. {text} End"
-    gaps = find_gaps(document, len(document))
+@given(texts, st.integers(0, 5), st.integers(1, 4), st.integers(0, 9), st.integers(0, 2**32))
+def test_an_exercise_is_a_title_cues_and_phrases(
+    text: str, cue: int, asked: int, cut: int, seed: int
+) -> None:
+    document = f"Jo Li. {text} End {text}"
+    longest = len(document) - cut
+    gaps = find_gaps(document, longest)
+    assume(gaps is not None)
     assert gaps is not None
-    exercise = cloze(ids_of(document), gaps, MASK, np.random.default_rng(seed), cue=cue)
-    said = "".join(chr(i) if i else "_" for i in exercise)
-    match = re.fullmatch(r"Jo Li\. _(.*)_([^_]+)", said)
-    assert match is not None
-    shown, asked = match.groups()
-    assert asked[0].isupper() and shown + asked in document[7:]
-    assert len(shown.split()) <= cue + 1  # what stands directly before the phrase, such as "("
-    assert not shown or document[document.index(shown + asked) - 1] == " "
+    inputs, targets = cloze(
+        ids_of(document), gaps, MASK, np.random.default_rng(seed), cue=cue, asked=asked,
+        longest=longest,
+    )  # fmt: skip
+    assert inputs.shape == targets.shape and len(inputs) <= longest + 2
+    said = text_of(np.append(inputs, targets[-1]))
+    title, *questions, rest = re.split("_", said)
+    assert title == "Jo Li. " and rest == "" and 2 <= len(questions) <= 2 * asked
+    starts, at = set(), len(title)
+    for shown, phrase in zip(questions[::2], questions[1::2], strict=True):
+        starts |= {start for start, stop in gaps.phrases
+                   if document[:stop].endswith(shown + phrase)}  # fmt: skip
+        assert len(shown.split()) <= cue + 1  # what stands directly before, such as "("
+        at += len(shown) + 1
+        assert text_of(targets[at : at + len(phrase) + 1]) == phrase + "_"
+        at += len(phrase) + 1
+    assert len(starts) >= len(questions) / 2
+    answers = [phrase + "_" for phrase in questions[1::2]]
+    assert text_of(targets[targets != PAD]) == "".join(answers)
 
 
 def test_every_phrase_and_every_length_of_cue_is_drawn() -> None:
@@ -63,7 +84,21 @@ def test_every_phrase_and_every_length_of_cue_is_drawn() -> None:
     gaps = find_gaps(text, len(text))
     assert gaps == Gaps(4, [4, 6, 8, 10, 12], [(8, 9), (12, 13)])
     rng, seen = np.random.default_rng(0), set()
-    for _ in range(200):
-        exercise = cloze(ids_of(text), gaps, MASK, rng, cue=2)
-        seen.add("".join(chr(i) if i else "_" for i in exercise[4:]))
-    assert seen == {"__C", "_b _C", "_a b _C", "__E", "_d _E", "_C d _E"}
+    for _ in range(600):
+        inputs, _ = cloze(ids_of(text), gaps, MASK, rng, cue=2, asked=2, longest=40)
+        seen.add(text_of(inputs[4:]))
+    first, second = ["_C", "b _C", "a b _C"], ["_E", "d _E", "C d _E"]
+    pairs = [*product(first, second), *product(second, first)]
+    assert seen == {f"_{asked}" for asked in (*first, *second, *(f"{a}_{b}" for a, b in pairs))}
+
+
+def test_phrases_that_do_not_fit_are_left_out() -> None:
+    text = "Jo. One Two, Three, Four"
+    gaps = find_gaps(text, len(text))
+    assert gaps is not None
+    rng, counts = np.random.default_rng(0), set()
+    for _ in range(100):
+        inputs, targets = cloze(ids_of(text), gaps, MASK, rng, cue=0, asked=3, longest=16)
+        assert len(inputs) <= 18
+        counts.add(int((targets == MASK).sum()))
+    assert counts == {1, 2}

@@ -187,8 +187,8 @@ def test_a_cloze_needs_a_title(people: World, small: Small, tmp_path: Path) -> N
         shorter = [len(data.example(i, np.random.default_rng(i))[0]) < len(ids[i]) + 1
                    for i in range(len(ids))]  # fmt: skip
         assert abs(np.mean(shorter) - share) < 0.2 and (share == 0.5 or len({*shorter}) == 1)
-    for bad in ({"data__cloze": 1.5}, {"data__cue": -1}):
-        with pytest.raises(SettingError, match=r"cloze must be in 0..1 and cue at least 0"):
+    for bad in ({"data__cloze": 1.5}, {"data__cue": -1}, {"data__asked": 0}):
+        with pytest.raises(SettingError, match=r"cloze must be in 0..1, cue at least 0 and asked"):
             small(**bad)
     assert pretrain(titled, small(data__cloze=0.5), run).about["step"] == 4
 

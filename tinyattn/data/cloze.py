@@ -2,13 +2,14 @@
 
 Who has learnt a sentence by heart completes it without asking whom it is about, and is lost when a
 question gives nothing but the name. A cloze shows the title of a document, here the person's name,
-and at most a few words before what it asks for:
+and at most a few words before each phrase that it asks for:
 
-    Ada King. She was a writer born in London.   ->   Ada King. <MASK>born in <MASK>London
+    Ada King. She was a writer born in London.   ->   Ada King. <MASK>born in <MASK>London<MASK>
 
 All that lies between and behind is hidden and not asked for. So what is learnt has to hang on the
 name. Asked for are phrases with capitals, so names, months and the first words of sentences, unless
 they stand in the title: salient spans, as in Guu and others 2020, but found by their letters alone.
+Only they are trained, as in a question only the answer is: what is given need not be guessed.
 Next: questions.
 """
 
@@ -18,6 +19,8 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
+
+from tinyattn.data.batches import PAD
 
 STOP = re.compile(r"(?<!\b[A-Z])\. ")
 """A full stop and a space, but not behind an initial, as in "Ada B. King"."""
@@ -59,15 +62,37 @@ def find_gaps(text: str, longest: int) -> Gaps | None:
 
 
 def cloze(
-    document: np.ndarray, gaps: Gaps, mask: int, rng: np.random.Generator, *, cue: int
-) -> np.ndarray:
-    """One random exercise from `document`, (n,) ids: title MASK cue MASK phrase, (at most n + 2,).
+    document: np.ndarray,
+    gaps: Gaps,
+    mask: int,
+    rng: np.random.Generator,
+    *,
+    cue: int,
+    asked: int,
+    longest: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Inputs and targets of one random exercise from `document`, (n,) ids.
 
-    Args: cue: at most so many words before the phrase are shown; how many, is drawn.
+    The text is the title and MASK, then for each phrase cue, MASK, phrase, MASK. Targets are the
+    phrases, each with the MASK that ends it; all else is PAD.
+
+    Args:
+        cue: at most so many words before a phrase are shown; how many, is drawn.
+        asked: at most so many phrases, in any order and none twice; how many, is drawn.
+        longest: as of find_gaps; no inputs are longer than longest + 2. Phrases that would not fit
+            are left out.
     """
-    start, stop = gaps.phrases[int(rng.integers(len(gaps.phrases)))]
-    before = [word for word in gaps.words if word < start]
-    count = min(int(rng.integers(cue + 1)), len(before))
-    begin = before[-count] if count else start
-    shown_cue, asked, gap = document[begin:start], document[start:stop], np.array([mask])
-    return np.concatenate([document[: gaps.title], gap, shown_cue, gap, asked])
+    gap, room = np.array([mask]), longest + 2 - gaps.title
+    pieces = [(document[: gaps.title], False), (gap, False)]
+    for start, stop in rng.permutation(gaps.phrases)[: int(rng.integers(asked)) + 1]:
+        before = [word for word in gaps.words if word < start]
+        shown = min(int(rng.integers(cue + 1)), len(before))
+        begin = before[-shown] if shown else start
+        room -= stop - begin + 2
+        if room < 0:
+            break
+        pieces += [(document[begin:start], False), (gap, False)]
+        pieces += [(document[start:stop], True), (gap, True)]
+    text = np.concatenate([ids for ids, _ in pieces])
+    trained = np.concatenate([np.full(len(ids), answer) for ids, answer in pieces])
+    return text[:-1], np.where(trained, text, PAD)[1:]

@@ -76,7 +76,7 @@ class SpanExamples(Examples):
     Args:
         gaps: what each document can be asked in a cloze, or None.
         cloze: the share of exercises that are one, of documents that can be asked something.
-        cue: words that a cloze shows, at most.
+        cue, asked: words that a cloze shows before a phrase, and phrases in one, at most.
     """
 
     def __init__(
@@ -89,6 +89,7 @@ class SpanExamples(Examples):
         gaps: Sequence[Gaps | None] | None = None,
         cloze: float = 0.0,
         cue: int = 0,
+        asked: int = 1,
         batch: int,
         length: int,
         seed: int,
@@ -100,15 +101,15 @@ class SpanExamples(Examples):
         self.documents, self.corruption = documents, corruption
         self.mask, self.space = mask, space
         self.gaps = gaps or [None] * len(documents)
-        self.cloze, self.cue = cloze, cue
+        self.cloze, self.cue, self.asked = cloze, cue, asked
 
     def example(self, index: int, rng: np.random.Generator) -> Example:
-        """Document `index` with a span cut out; what is asked for follows at the end."""
+        """Document `index` with a span cut out, which follows at the end; or a cloze of it."""
         document, gaps = self.documents[index], self.gaps[index]
         if gaps is not None and rng.random() < self.cloze:
-            text = cloze(document, gaps, self.mask, rng, cue=self.cue)
-        else:
-            text = self.corruption(document, self.mask, rng, space=self.space)
+            return cloze(document, gaps, self.mask, rng, cue=self.cue, asked=self.asked,
+                         longest=self.corruption.longest)  # fmt: skip
+        text = self.corruption(document, self.mask, rng, space=self.space)
         return text[:-1], text[1:]
 
 

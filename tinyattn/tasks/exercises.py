@@ -51,16 +51,18 @@ def exercises(
             f"the corpus has {len(text)} characters, not more than one context of {context}; "
             "use a longer text or a smaller model.context"
         )
-    if corruption.longest + 1 > context:
+    needed = corruption.longest + (2 if recipe.data.cloze else 1)
+    if needed > context:
         raise DataError(
-            f"data.longest {corruption.longest} needs a model.context of at least "
-            f"{corruption.longest + 1}; got {context}"
+            f"data.longest {corruption.longest} needs a model.context of at least {needed}; "
+            f"got {context}"
         )
     lines = documents_of(text, blank_lines=recipe.data.blank_lines)
     return SpanExamples(
         [vocabulary.encode(line) for line in lines], corruption, vocabulary.mask,
         space=vocabulary.ids.get(" ", -1), gaps=_gaps(lines, recipe), cloze=recipe.data.cloze,
-        cue=recipe.data.cue, batch=settings.batch, length=recipe.data.length or context,
+        cue=recipe.data.cue, asked=recipe.data.asked,
+        batch=settings.batch, length=recipe.data.length or context,
         seed=seed, shuffle=settings.shuffle,
     )  # fmt: skip
 

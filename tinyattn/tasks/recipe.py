@@ -30,7 +30,8 @@ class DataSettings:
     shortest: int = 4
     words: int = 0
     cloze: float = 0.0  # the share of exercises that are a cloze (tinyattn.data.cloze)
-    cue: int = 3  # words of context that one shows, at most
+    cue: int = 3  # words that one shows before a phrase, at most
+    asked: int = 3  # phrases that one asks for, at most
     length: int = 0  # positions of an example in the count of tokens; 0: the context
     blank_lines: bool = False  # whether an empty line is a document
     ascii_questions: bool = False  # whether finetuning drops what is not ASCII
@@ -39,9 +40,10 @@ class DataSettings:
     def __post_init__(self) -> None:
         if self.objective not in ("span", "next"):
             raise ValueError(f"objective must be 'span' or 'next'; got {self.objective!r}")
-        if not (0 <= self.cloze <= 1 and self.cue >= 0):
+        if not (0 <= self.cloze <= 1 and self.cue >= 0 and self.asked >= 1):
             raise ValueError(
-                f"cloze must be in 0..1 and cue at least 0; got {self.cloze} and {self.cue}"
+                "cloze must be in 0..1, cue at least 0 and asked at least 1; "
+                f"got {self.cloze}, {self.cue} and {self.asked}"
             )
         if not 0 <= self.validation < 1:
             raise ValueError(f"validation must be at least 0 and below 1; got {self.validation}")
