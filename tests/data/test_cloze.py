@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tinyattn.data import Gaps, cloze, find_gaps
+from tinyattn.data import Gaps, cloze_example, find_gaps
 from tinyattn.data.batches import PAD
 
 MASK = 1
@@ -58,7 +58,7 @@ def test_an_exercise_is_a_title_cues_and_phrases(
     gaps = find_gaps(document, longest)
     assume(gaps is not None)
     assert gaps is not None
-    inputs, targets = cloze(
+    inputs, targets = cloze_example(
         ids_of(document), gaps, MASK, np.random.default_rng(seed), cue=cue, asked=asked,
         longest=longest,
     )  # fmt: skip
@@ -85,7 +85,7 @@ def test_every_phrase_and_every_length_of_cue_is_drawn() -> None:
     assert gaps == Gaps(4, [4, 6, 8, 10, 12], [(8, 9), (12, 13)])
     rng, seen = np.random.default_rng(0), set()
     for _ in range(600):
-        inputs, _ = cloze(ids_of(text), gaps, MASK, rng, cue=2, asked=2, longest=40)
+        inputs, _ = cloze_example(ids_of(text), gaps, MASK, rng, cue=2, asked=2, longest=40)
         seen.add(text_of(inputs[4:]))
     first, second = ["_C", "b _C", "a b _C"], ["_E", "d _E", "C d _E"]
     pairs = [*product(first, second), *product(second, first)]
@@ -98,7 +98,7 @@ def test_phrases_that_do_not_fit_are_left_out() -> None:
     assert gaps is not None
     rng, counts = np.random.default_rng(0), set()
     for _ in range(100):
-        inputs, targets = cloze(ids_of(text), gaps, MASK, rng, cue=0, asked=3, longest=16)
+        inputs, targets = cloze_example(ids_of(text), gaps, MASK, rng, cue=0, asked=3, longest=16)
         assert len(inputs) <= 18
         counts.add(int((targets == MASK).sum()))
     assert counts == {1, 2}

@@ -126,6 +126,8 @@ def pretrain(
     from tinyattn.report.progress import Progress
     from tinyattn.tasks import knowledge
 
+    if unknown != "error" and questions is None:
+        raise click.UsageError("--unknown is for --questions; give that too")
     text = read_text(corpus)
     extra = {"data.objective": objective} if objective else {}
     base = "text" if objective == "next" else "fast"

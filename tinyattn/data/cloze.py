@@ -61,7 +61,7 @@ def find_gaps(text: str, longest: int) -> Gaps | None:
     return Gaps(title, words, phrases) if phrases else None
 
 
-def cloze(
+def cloze_example(
     document: np.ndarray,
     gaps: Gaps,
     mask: int,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tinyattn.data.batches import Batch, pad_rows
-from tinyattn.data.cloze import Gaps, cloze
+from tinyattn.data.cloze import Gaps, cloze_example
 from tinyattn.data.corruption import Corruption
 from tinyattn.data.questions import question_example
 from tinyattn.data.vocabulary import Vocabulary
@@ -107,8 +107,10 @@ class SpanExamples(Examples):
         """Document `index` with a span cut out, which follows at the end; or a cloze of it."""
         document, gaps = self.documents[index], self.gaps[index]
         if gaps is not None and rng.random() < self.cloze:
-            return cloze(document, gaps, self.mask, rng, cue=self.cue, asked=self.asked,
-                         longest=self.corruption.longest)  # fmt: skip
+            return cloze_example(
+                document, gaps, self.mask, rng,
+                cue=self.cue, asked=self.asked, longest=self.corruption.longest,
+            )  # fmt: skip
         text = self.corruption(document, self.mask, rng, space=self.space)
         return text[:-1], text[1:]
 
