@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tinyattn.data import Gaps, cloze_example, find_gaps
+from tinyattn.data import Cloze, Gaps, Phrase
 from tinyattn.data.batches import PAD
 
 MASK = 1
@@ -28,77 +28,86 @@ def text_of(ids: np.ndarray) -> str:
     return "".join("_" if i == MASK else chr(i) for i in ids)
 
 
-def test_phrases_are_runs_of_words_with_capitals() -> None:
-    gaps = find_gaps(ADA, len(ADA))
+def test_phrases_are_new_runs_of_words_with_capitals() -> None:
+    gaps = Cloze(1, 3, 3, len(ADA)).gaps(ADA)
     assert gaps is not None and ADA[: gaps.title] == "Ada B. King. "
-    asked = [ADA[start:stop] for start, stop in gaps.phrases]
+    asked = [ADA[phrase.start : phrase.stop] for phrase in gaps.phrases]
     assert asked == ["She", "Rue d'Ulm"[:3], "New York", "U.S", "Łódź", "McX-Y"]
-    assert [ADA[start:].split(" ")[0] for start in gaps.words] == ADA.split(" ")[3:]
+    cues = [[ADA[cue : phrase.start] for cue in phrase.cues] for phrase in gaps.phrases]
+    assert cues == [
+        [], ["of "], ["d'Ulm (born 1815 in ", "(born 1815 in ", "1815 in ", "in "], [], ["met "],
+        ["2 times. ", "times. "],
+    ]  # fmt: skip
 
 
-@pytest.mark.parametrize("text", ["Ada was born in London", "Ada.", "Ada. ", "Ada. she was 7", ""])
+@pytest.mark.parametrize(
+    "text",
+    ["Ada was born in London", "Ada.", "Ada. ", "Ada. she was 7", "Ada Oz. Ada, Oz", "A. 7X", ""],
+)
 def test_a_document_without_title_or_phrase_has_no_gaps(text: str) -> None:
-    assert find_gaps(text, 100) is None
+    assert Cloze(1, 3, 3, 100).gaps(text) is None
 
 
-def test_what_is_cut_off_is_not_asked() -> None:
-    text = "Ada. Born in London, later in Paris"
-    for longest, asked in ((35, 3), (34, 2), (19, 2), (18, 1)):
-        gaps = find_gaps(text, longest)
-        assert gaps is not None and len(gaps.phrases) == asked
-    assert find_gaps(text, 8) is None
+def test_a_phrase_and_a_cue_must_fit() -> None:
+    text = "Ada. Some words before she was born in London"
+    for longest, cues in ((45, 6), (24, 3), (18, 1), (11, 0)):
+        gaps = Cloze(1, 3, 3, longest).gaps(text)
+        assert gaps is not None and len(gaps.phrases[-1].cues) == cues, longest
+    gaps = Cloze(1, 3, 3, 10).gaps(text)
+    assert gaps is not None and len(gaps.phrases) == 1  # "Some"
+    assert Cloze(1, 3, 3, 8).gaps(text) is None
 
 
-@given(texts, st.integers(0, 5), st.integers(1, 4), st.integers(0, 9), st.integers(0, 2**32))
+@pytest.mark.parametrize("bad", [(-0.1, 3, 3), (1.1, 3, 3), (1, -1, 3), (1, 3, 0)])
+def test_settings_out_of_range_are_refused(bad: tuple[float, int, int]) -> None:
+    with pytest.raises(ValueError, match=r"cloze must be in 0..1, cue at least 0 and asked at le"):
+        Cloze(*bad, longest=100)
+
+
+@given(texts, st.integers(0, 5), st.integers(1, 4), st.integers(9, 60), st.integers(0, 2**32))
 def test_an_exercise_is_a_title_cues_and_phrases(
-    text: str, cue: int, asked: int, cut: int, seed: int
+    text: str, cue: int, asked: int, longest: int, seed: int
 ) -> None:
     document = f"Jo Li. {text} End {text}"
-    longest = len(document) - cut
-    gaps = find_gaps(document, longest)
+    cloze = Cloze(1, cue, asked, longest)
+    gaps = cloze.gaps(document)
     assume(gaps is not None)
     assert gaps is not None
-    inputs, targets = cloze_example(
-        ids_of(document), gaps, MASK, np.random.default_rng(seed), cue=cue, asked=asked,
-        longest=longest,
-    )  # fmt: skip
+    inputs, targets = cloze(ids_of(document), gaps, MASK, np.random.default_rng(seed))
     assert inputs.shape == targets.shape and len(inputs) <= longest + 2
     said = text_of(np.append(inputs, targets[-1]))
-    title, *questions, rest = re.split("_", said)
+    title, *questions, rest = said.split("_")
     assert title == "Jo Li. " and rest == "" and 2 <= len(questions) <= 2 * asked
-    starts, at = set(), len(title)
-    for shown, phrase in zip(questions[::2], questions[1::2], strict=True):
-        starts |= {start for start, stop in gaps.phrases
-                   if document[:stop].endswith(shown + phrase)}  # fmt: skip
+    answers, at = questions[1::2], len(title)
+    assert len({*answers}) == len(answers)  # none is asked twice, so none is given away
+    for shown, phrase in zip(questions[::2], answers, strict=True):
+        assert shown + phrase in document[7:] and phrase[0].isupper()
+        assert not any(word[0].isupper() for word in re.findall(r"\w+", shown))
         assert len(shown.split()) <= cue + 1  # what stands directly before, such as "("
         at += len(shown) + 1
         assert text_of(targets[at : at + len(phrase) + 1]) == phrase + "_"
         at += len(phrase) + 1
-    assert len(starts) >= len(questions) / 2
-    answers = [phrase + "_" for phrase in questions[1::2]]
-    assert text_of(targets[targets != PAD]) == "".join(answers)
+    assert text_of(targets[targets != PAD]) == "".join(f"{phrase}_" for phrase in answers)
 
 
 def test_every_phrase_and_every_length_of_cue_is_drawn() -> None:
-    text = "Jo. a b C d E"
-    gaps = find_gaps(text, len(text))
-    assert gaps == Gaps(4, [4, 6, 8, 10, 12], [(8, 9), (12, 13)])
-    rng, seen = np.random.default_rng(0), set()
-    for _ in range(600):
-        inputs, _ = cloze_example(ids_of(text), gaps, MASK, rng, cue=2, asked=2, longest=40)
-        seen.add(text_of(inputs[4:]))
-    first, second = ["_C", "b _C", "a b _C"], ["_E", "d _E", "C d _E"]
+    text, cloze = "Jo. a b C d E", Cloze(1, 2, 2, 40)
+    gaps = cloze.gaps(text)
+    assert gaps == Gaps(4, [Phrase(8, 9, [4, 6]), Phrase(12, 13, [10])])
+    rng = np.random.default_rng(0)
+    seen = {text_of(cloze(ids_of(text), gaps, MASK, rng)[0][4:]) for _ in range(600)}
+    first, second = ["_C", "b _C", "a b _C"], ["_E", "d _E"]
     pairs = [*product(first, second), *product(second, first)]
     assert seen == {f"_{asked}" for asked in (*first, *second, *(f"{a}_{b}" for a, b in pairs))}
 
 
 def test_phrases_that_do_not_fit_are_left_out() -> None:
-    text = "Jo. One Two, Three, Four"
-    gaps = find_gaps(text, len(text))
-    assert gaps is not None
+    text, cloze = "Jo. One two, Three, Four", Cloze(1, 0, 3, 16)
+    gaps = cloze.gaps(text)
+    assert gaps is not None and len(gaps.phrases) == 3
     rng, counts = np.random.default_rng(0), set()
     for _ in range(100):
-        inputs, targets = cloze_example(ids_of(text), gaps, MASK, rng, cue=0, asked=3, longest=16)
+        inputs, targets = cloze(ids_of(text), gaps, MASK, rng)
         assert len(inputs) <= 18
         counts.add(int((targets == MASK).sum()))
     assert counts == {1, 2}

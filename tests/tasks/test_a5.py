@@ -12,7 +12,7 @@ import pytest
 
 from tinyattn.data import World
 from tinyattn.models import GPT, GPTConfig
-from tinyattn.tasks.examples import Examples, SpanExamples
+from tinyattn.tasks.examples import DocumentExamples, Examples
 from tinyattn.tasks.knowledge import RunOptions, finetune, pretrain
 from tinyattn.tasks.recipe import load_recipe
 from tinyattn.training.loop import METRICS
@@ -116,8 +116,10 @@ def test_all_but_biases_decay() -> None:
 
 def test_documents_come_in_the_order_of_the_file_cut_to_4_to_112() -> None:
     documents = [np.full(200, 2 + i) for i in range(300)]
-    data = SpanExamples(documents, RECIPE.data.corruption(), mask=1, batch=RECIPE.pretrain.batch,
-                        length=127, seed=0, shuffle=RECIPE.pretrain.shuffle)  # fmt: skip
+    data = DocumentExamples(
+        documents, RECIPE.data.corruption(), mask=1, batch=RECIPE.pretrain.batch, length=127,
+        seed=0, shuffle=RECIPE.pretrain.shuffle,
+    )  # fmt: skip
     for number in range(3):
         rows = [row for batch in data.epoch(number) for row in batch.inputs]
         assert [int(row.max()) for row in rows] == list(range(2, 302))

@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 
 from tinyattn.data import PAD, Corruption, Vocabulary
-from tinyattn.tasks.examples import Examples, QuestionExamples, SpanExamples, TextExamples
+from tinyattn.tasks.examples import DocumentExamples, Examples, QuestionExamples, TextExamples
 
 
-def spans(shuffle: bool = True, seed: int = 0) -> SpanExamples:
+def spans(shuffle: bool = True, seed: int = 0) -> DocumentExamples:
     documents = [np.full(5 + i % 7, 2 + i) for i in range(50)]
-    return SpanExamples(documents, Corruption(longest=14), mask=1, batch=8, length=15, seed=seed,
-                        shuffle=shuffle)  # fmt: skip
+    return DocumentExamples(
+        documents, Corruption(longest=14), 1, batch=8, length=15, seed=seed, shuffle=shuffle
+    )
 
 
 def questions(shuffle: bool = True, seed: int = 0) -> QuestionExamples:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tinyattn.data import Corruption, DataError, World, find_gaps
+from tinyattn.data import PAD, Cloze, Corruption, DataError, World
 from tinyattn.data.text import documents_of
 from tinyattn.tasks.evaluation import answer, score
-from tinyattn.tasks.examples import SpanExamples
+from tinyattn.tasks.examples import DocumentExamples
 from tinyattn.tasks.knowledge import RunOptions, finetune, pretrain
 from tinyattn.tasks.recipe import Recipe
 from tinyattn.tasks.runs import CONFIG, PREDICTIONS, Trained, load_run, open_run
@@ -176,19 +176,22 @@ def test_a_cloze_needs_a_title(people: World, small: Small, tmp_path: Path) -> N
     with pytest.raises(DataError, match=r"data.cloze needs documents that begin with a title"):
         pretrain(people.corpus, recipe, run)
     titled = "".join(f"{line.split()[0]}. {line}\n" for line in documents_of(people.corpus))
+    lines = documents_of(titled)
+    ids = [np.array([ord(c) for c in line]) for line in lines]
     for share in (0.0, 0.5, 1.0):
-        lines = documents_of(titled)
-        gaps = [find_gaps(line, 72) for line in lines]
-        ids = [np.array([ord(c) for c in line]) for line in lines]
-        data = SpanExamples(
-            ids, Corruption(72, 0.0), 1, gaps=gaps, cloze=share, cue=2,
+        cloze = Cloze(share, 2, 1, 72)
+        data = DocumentExamples(
+            ids, Corruption(72, 0.0), 1, cloze=cloze, gaps=[cloze.gaps(line) for line in lines],
             batch=4, length=80, seed=0, shuffle=True,
         )  # fmt: skip
-        shorter = [len(data.example(i, np.random.default_rng(i))[0]) < len(ids[i]) + 1
-                   for i in range(len(ids))]  # fmt: skip
-        assert abs(np.mean(shorter) - share) < 0.2 and (share == 0.5 or len({*shorter}) == 1)
-    for bad in ({"data__cloze": 1.5}, {"data__cue": -1}, {"data__asked": 0}):
-        with pytest.raises(SettingError, match=r"cloze must be in 0..1, cue at least 0 and asked"):
+        given = [(data.example(i, np.random.default_rng(i))[1] == PAD).any()
+                 for i in range(len(ids))]  # fmt: skip
+        assert abs(np.mean(given) - share) < 0.2 and (share == 0.5 or len({*given}) == 1)
+    for bad, message in (
+        ({"data__cloze": 1.5}, "cloze must be in 0..1, cue at least 0 and asked"),
+        ({"data__cloze": 0.5, "data__objective": "next"}, "cloze is for objective 'span'"),
+    ):
+        with pytest.raises(SettingError, match=message):
             small(**bad)
     assert pretrain(titled, small(data__cloze=0.5), run).about["step"] == 4
 

@@ -14,7 +14,7 @@ import pytest
 
 from tinyattn.data import Corruption
 from tinyattn.models import GPT, GPTConfig
-from tinyattn.tasks.examples import SpanExamples
+from tinyattn.tasks.examples import DocumentExamples
 from tinyattn.tasks.knowledge import language_model_loss
 from tinyattn.training import checkpoint, loop
 from tinyattn.training.checkpoint import Checkpoint, CheckpointError
@@ -31,7 +31,7 @@ def fit(folder: Path, settings: TrainSettings = SETTINGS, *, resume: bool = Fals
     """Train a tiny model on fifteen short documents, in four batches an epoch."""
     rng = np.random.default_rng(0)
     documents = [rng.integers(2, 9, n) for n in rng.integers(3, 15, 15)]
-    data = SpanExamples(documents, Corruption(longest=15), mask=1, batch=settings.batch,
+    data = DocumentExamples(documents, Corruption(longest=15), mask=1, batch=settings.batch,
                         length=16, seed=5, shuffle=settings.shuffle)  # fmt: skip
     assert data.batches_per_epoch == PER_EPOCH
     model = GPT(MODEL, seed=5)

@@ -4,13 +4,13 @@ from tinyattn.data.text import DataError, documents_of, read_pairs, read_text
 from tinyattn.data.vocabulary import MASK_CHARACTER, PAD_CHARACTER, Vocabulary
 from tinyattn.data.batches import PAD, Batch, pad_rows
 from tinyattn.data.corruption import Corruption
-from tinyattn.data.cloze import Gaps, cloze_example, find_gaps
+from tinyattn.data.cloze import Cloze, Gaps, Phrase
 from tinyattn.data.questions import answer_of, question_example
 from tinyattn.data.world import World, make_world
 from tinyattn.data.conllu import Sentence, read_conllu
 
 __all__ = [
-    "MASK_CHARACTER", "PAD", "PAD_CHARACTER", "Batch", "Corruption", "DataError", "Gaps",
-    "Sentence", "Vocabulary", "World", "answer_of", "cloze_example", "documents_of", "find_gaps",
-    "make_world", "pad_rows", "question_example", "read_conllu", "read_pairs", "read_text",
+    "MASK_CHARACTER", "PAD", "PAD_CHARACTER", "Batch", "Cloze", "Corruption", "DataError", "Gaps",
+    "Phrase", "Sentence", "Vocabulary", "World", "answer_of", "documents_of", "make_world",
+    "pad_rows", "question_example", "read_conllu", "read_pairs", "read_text",
 ]  # fmt: skip

@@ -7,10 +7,10 @@ and at most a few words before each phrase that it asks for:
     Ada King. She was a writer born in London.   ->   Ada King. <MASK>born in <MASK>London<MASK>
 
 All that lies between and behind is hidden and not asked for. So what is learnt has to hang on the
-name. Asked for are phrases with capitals, so names, months and the first words of sentences, unless
-they stand in the title: salient spans, as in Guu and others 2020, but found by their letters alone.
-Only they are trained, as in a question only the answer is: what is given need not be guessed.
-Next: questions.
+name. Asked for are phrases with capitals, so names, months and the first words of sentences, where
+they are new: salient spans, as in Guu and others 2020, but found by their letters alone. Only they
+are trained, as in a question only the answer is: what is given need not be guessed. Next:
+questions.
 """
 
 from __future__ import annotations
@@ -22,77 +22,105 @@ import numpy as np
 
 from tinyattn.data.batches import PAD
 
-STOP = re.compile(r"(?<!\b[A-Z])\. ")
+TITLE_END = re.compile(r"(?<!\b[A-Z])\. ")
 """A full stop and a space, but not behind an initial, as in "Ada B. King"."""
-WORD = re.compile(r"[^\W\d_](?:[\w'.-]*\w)?")
+WORD = re.compile(r"(?<!\w)[^\W\d_](?:[\w'.-]*\w)?")
 """A letter, and what follows it up to the next space or punctuation mark at a word's end."""
+BETWEEN_SPACES = re.compile(r"(?<!\S)\S+(?=\s)")
+"""A word of a cue, with all that is written on to it."""
+
+
+@dataclass(frozen=True)
+class Phrase:
+    """What can be asked. Units: positions in the text."""
+
+    start: int
+    stop: int
+    cues: list[int]  # where a cue may begin: at the words since the phrase before this one
 
 
 @dataclass(frozen=True)
 class Gaps:
-    """What a document can be asked. Units: positions in the text."""
+    """What a document can be asked."""
 
-    title: int  # where the title ends
-    words: list[int]  # where the words behind it begin
-    phrases: list[tuple[int, int]]  # where the phrases with capitals behind it begin and end
-
-
-def find_gaps(text: str, longest: int) -> Gaps | None:
-    """The gaps of a document that begins with a title, which a full stop ends.
-
-    None if it has no title, or no phrase with a capital behind it that ends within `longest` and
-    does not stand in the title.
-    """
-    stop = STOP.search(text)
-    if stop is None:
-        return None
-    title = stop.end()
-    phrases: list[tuple[int, int]] = []
-    for word in WORD.finditer(text, title):
-        if not word[0][0].isupper():
-            continue
-        if phrases and text[phrases[-1][1] : word.start()] == " ":
-            phrases[-1] = phrases[-1][0], word.end()
-        else:
-            phrases.append(word.span())
-    phrases = [(start, stop) for start, stop in phrases
-               if stop <= longest and text[start:stop] not in text[:title]]  # fmt: skip
-    words = [title + match.start() for match in re.finditer(r"\S+", text[title:])]
-    return Gaps(title, words, phrases) if phrases else None
+    title: int  # where the title ends, a position
+    phrases: list[Phrase]
 
 
-def cloze_example(
-    document: np.ndarray,
-    gaps: Gaps,
-    mask: int,
-    rng: np.random.Generator,
-    *,
-    cue: int,
-    asked: int,
-    longest: int,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs and targets of one random exercise from `document`, (n,) ids.
-
-    The text is the title and MASK, then for each phrase cue, MASK, phrase, MASK. Targets are the
-    phrases, each with the MASK that ends it; all else is PAD.
+@dataclass(frozen=True)
+class Cloze:
+    """How documents become clozes.
 
     Args:
+        share: of the exercises, of documents that can be asked something.
         cue: at most so many words before a phrase are shown; how many, is drawn.
-        asked: at most so many phrases, in any order and none twice; how many, is drawn.
-        longest: as of find_gaps; no inputs are longer than longest + 2. Phrases that would not fit
-            are left out.
+        asked: at most so many phrases in one exercise; how many and which, is drawn.
+        longest: of title, cue and phrase together; in symbols. A document itself may be longer.
+    Raises: ValueError for one out of range.
     """
-    gap, room = np.array([mask]), longest + 2 - gaps.title
-    pieces = [(document[: gaps.title], False), (gap, False)]
-    for start, stop in rng.permutation(gaps.phrases)[: int(rng.integers(asked)) + 1]:
-        before = [word for word in gaps.words if word < start]
-        shown = min(int(rng.integers(cue + 1)), len(before))
-        begin = before[-shown] if shown else start
-        room -= stop - begin + 2
-        if room < 0:
-            break
-        pieces += [(document[begin:start], False), (gap, False)]
-        pieces += [(document[start:stop], True), (gap, True)]
-    text = np.concatenate([ids for ids, _ in pieces])
-    trained = np.concatenate([np.full(len(ids), answer) for ids, answer in pieces])
-    return text[:-1], np.where(trained, text, PAD)[1:]
+
+    share: float
+    cue: int
+    asked: int
+    longest: int
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.share <= 1 and self.cue >= 0 and self.asked >= 1):
+            raise ValueError(
+                "cloze must be in 0..1, cue at least 0 and asked at least 1; "
+                f"got {self.share}, {self.cue} and {self.asked}"
+            )
+
+    def gaps(self, text: str) -> Gaps | None:
+        """What can be asked of a document that begins with a title, which a full stop ends.
+
+        None if it has no title, or behind it no phrase with a capital that fits and is new, that
+        is, does not stand in the title or anywhere else before.
+        """
+        end = TITLE_END.search(text)
+        if end is None:
+            return None
+        title = before = end.end()
+        phrases = []
+        for start, stop in _capitals(text, title):
+            if text[start:stop] not in text[:start] and title + stop - start <= self.longest:
+                words = [word.start() for word in BETWEEN_SPACES.finditer(text, before, start)]
+                cues = [word for word in words if title + stop - word <= self.longest]
+                phrases.append(Phrase(start, stop, cues))
+            before = stop
+        return Gaps(title, phrases) if phrases else None
+
+    def __call__(
+        self, document: np.ndarray, gaps: Gaps, mask: int, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Inputs and targets of one random exercise from `document`, (n,) ids.
+
+        The text is the title and MASK, then for each phrase cue, MASK, phrase, MASK. Targets are
+        the phrases, each with the MASK that ends it; all else is PAD. Inputs are at most
+        longest + 2: the first phrase that does not fit ends the exercise.
+        """
+        gap, room = np.array([mask]), self.longest + 2 - gaps.title
+        pieces = [(document[: gaps.title], False), (gap, False)]
+        for i in rng.permutation(len(gaps.phrases))[: int(rng.integers(self.asked)) + 1]:
+            phrase = gaps.phrases[i]
+            shown = min(int(rng.integers(self.cue + 1)), len(phrase.cues))
+            begin = phrase.cues[-shown] if shown else phrase.start
+            room -= phrase.stop - begin + 2
+            if room < 0:
+                break
+            pieces += [(document[begin : phrase.start], False), (gap, False)]
+            pieces += [(document[phrase.start : phrase.stop], True), (gap, True)]
+        text = np.concatenate([ids for ids, _ in pieces])
+        trained = np.concatenate([np.full(len(ids), answer) for ids, answer in pieces])
+        return text[:-1], np.where(trained, text, PAD)[1:]
+
+
+def _capitals(text: str, begin: int) -> list[tuple[int, int]]:
+    """Where runs of words with capitals start and stop, single spaces between them."""
+    runs: list[tuple[int, int]] = []
+    for word in WORD.finditer(text, begin):
+        if word[0][0].isupper():
+            joined = runs and text[runs[-1][1] : word.start()] == " "
+            start = runs.pop()[0] if joined else word.start()
+            runs.append((start, word.end()))
+    return runs

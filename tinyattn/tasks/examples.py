@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tinyattn.data.batches import Batch, pad_rows
-from tinyattn.data.cloze import Gaps, cloze_example
+from tinyattn.data.cloze import Cloze, Gaps
 from tinyattn.data.corruption import Corruption
 from tinyattn.data.questions import question_example
 from tinyattn.data.vocabulary import Vocabulary
@@ -70,13 +70,12 @@ def _batch(examples: list[Example]) -> Batch:
     )
 
 
-class SpanExamples(Examples):
-    """Documents with a span cut out, cut anew every epoch.
+class DocumentExamples(Examples):
+    """Exercises from documents, anew every epoch: a span is cut out, or it becomes a cloze.
 
     Args:
-        gaps: what each document can be asked in a cloze, or None.
-        cloze: the share of exercises that are one, of documents that can be asked something.
-        cue, asked: words that a cloze shows before a phrase, and phrases in one, at most.
+        space: the id that separates words.
+        cloze, gaps: how clozes are made, and what each document can be asked in one, if anything.
     """
 
     def __init__(
@@ -86,10 +85,8 @@ class SpanExamples(Examples):
         mask: int,
         *,
         space: int = -1,
-        gaps: Sequence[Gaps | None] | None = None,
-        cloze: float = 0.0,
-        cue: int = 0,
-        asked: int = 1,
+        cloze: Cloze | None = None,
+        gaps: Sequence[Gaps | None] = (),
         batch: int,
         length: int,
         seed: int,
@@ -99,18 +96,14 @@ class SpanExamples(Examples):
             count=len(documents), batch=batch, length=length, seed=seed, shuffle=shuffle
         )
         self.documents, self.corruption = documents, corruption
+        self.cloze, self.gaps = cloze, gaps
         self.mask, self.space = mask, space
-        self.gaps = gaps or [None] * len(documents)
-        self.cloze, self.cue, self.asked = cloze, cue, asked
 
     def example(self, index: int, rng: np.random.Generator) -> Example:
-        """Document `index` with a span cut out, which follows at the end; or a cloze of it."""
-        document, gaps = self.documents[index], self.gaps[index]
-        if gaps is not None and rng.random() < self.cloze:
-            return cloze_example(
-                document, gaps, self.mask, rng,
-                cue=self.cue, asked=self.asked, longest=self.corruption.longest,
-            )  # fmt: skip
+        """An exercise from document `index`."""
+        document, gaps = self.documents[index], self.gaps[index] if self.cloze else None
+        if self.cloze and gaps and rng.random() < self.cloze.share:
+            return self.cloze(document, gaps, self.mask, rng)
         text = self.corruption(document, self.mask, rng, space=self.space)
         return text[:-1], text[1:]
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from tinyattn.data.cloze import Gaps, find_gaps
+from tinyattn.data.cloze import Gaps
 from tinyattn.data.text import DataError, documents_of
 from tinyattn.data.vocabulary import Vocabulary
-from tinyattn.tasks.examples import QuestionExamples, SpanExamples, TextExamples
+from tinyattn.tasks.examples import DocumentExamples, QuestionExamples, TextExamples
 from tinyattn.tasks.recipe import Recipe
 from tinyattn.training.settings import TrainSettings
 
@@ -40,47 +40,37 @@ def windows(
 
 def exercises(
     text: str, vocabulary: Vocabulary, recipe: Recipe, settings: TrainSettings, seed: int
-) -> SpanExamples:
+) -> DocumentExamples:
     """The documents of the text as exercises.
 
     Raises: DataError if the text is shorter than one context, or the exercises do not fit one.
     """
-    context, corruption = recipe.model.longest, recipe.data.corruption()
+    context = recipe.model.longest
+    corruption, cloze = recipe.data.corruption(), recipe.data.clozes()
     if len(text) <= context:
         raise DataError(
             f"the corpus has {len(text)} characters, not more than one context of {context}; "
             "use a longer text or a smaller model.context"
         )
-    needed = corruption.longest + (2 if recipe.data.cloze else 1)
+    needed = corruption.longest + (2 if cloze.share else 1)
     if needed > context:
         raise DataError(
             f"data.longest {corruption.longest} needs a model.context of at least {needed}; "
             f"got {context}"
         )
     lines = documents_of(text, blank_lines=recipe.data.blank_lines)
-    return SpanExamples(
-        [vocabulary.encode(line) for line in lines], corruption, vocabulary.mask,
-        space=vocabulary.ids.get(" ", -1), gaps=_gaps(lines, recipe), cloze=recipe.data.cloze,
-        cue=recipe.data.cue, asked=recipe.data.asked,
-        batch=settings.batch, length=recipe.data.length or context,
-        seed=seed, shuffle=settings.shuffle,
-    )  # fmt: skip
-
-
-def _gaps(lines: list[str], recipe: Recipe) -> list[Gaps | None] | None:
-    """What each document can be asked in a cloze, if the recipe has any.
-
-    Raises: DataError if no document can be asked anything.
-    """
-    if not recipe.data.cloze:
-        return None
-    gaps = [find_gaps(line, recipe.data.longest) for line in lines]
-    if not any(gaps):
+    gaps: list[Gaps | None] = [cloze.gaps(line) if cloze.share else None for line in lines]
+    if cloze.share and not any(gaps):
         raise DataError(
             "data.cloze needs documents that begin with a title and a full stop, and have a phrase "
             "with a capital behind it; set data.cloze to 0 for this corpus"
         )
-    return gaps
+    return DocumentExamples(
+        [vocabulary.encode(line) for line in lines], corruption, vocabulary.mask,
+        space=vocabulary.ids.get(" ", -1), cloze=cloze, gaps=gaps,
+        batch=settings.batch, length=recipe.data.length or context,
+        seed=seed, shuffle=settings.shuffle,
+    )  # fmt: skip
 
 
 def as_read(pairs: Pairs, recipe: Recipe, vocabulary: Vocabulary, unknown: str) -> Pairs:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tinyattn.attention import Penalty
+from tinyattn.data.cloze import Cloze
 from tinyattn.data.corruption import Corruption
 from tinyattn.data.text import DataError, read_text
 from tinyattn.models import GPTConfig
@@ -29,9 +30,9 @@ class DataSettings:
     truncate: float = 1.0
     shortest: int = 4
     words: int = 0
-    cloze: float = 0.0  # the share of exercises that are a cloze (tinyattn.data.cloze)
-    cue: int = 3  # words that one shows before a phrase, at most
-    asked: int = 3  # phrases that one asks for, at most
+    cloze: float = 0.0  # the share of clozes; see tinyattn.data.Cloze for these three
+    cue: int = 3
+    asked: int = 3
     length: int = 0  # positions of an example in the count of tokens; 0: the context
     blank_lines: bool = False  # whether an empty line is a document
     ascii_questions: bool = False  # whether finetuning drops what is not ASCII
@@ -40,18 +41,20 @@ class DataSettings:
     def __post_init__(self) -> None:
         if self.objective not in ("span", "next"):
             raise ValueError(f"objective must be 'span' or 'next'; got {self.objective!r}")
-        if not (0 <= self.cloze <= 1 and self.cue >= 0 and self.asked >= 1):
-            raise ValueError(
-                "cloze must be in 0..1, cue at least 0 and asked at least 1; "
-                f"got {self.cloze}, {self.cue} and {self.asked}"
-            )
+        if self.objective == "next" and self.cloze:
+            raise ValueError(f"cloze is for objective 'span'; got {self.cloze} with 'next'")
         if not 0 <= self.validation < 1:
             raise ValueError(f"validation must be at least 0 and below 1; got {self.validation}")
         self.corruption()
+        self.clozes()
 
     def corruption(self) -> Corruption:
         """How documents are cut. Raises: ValueError for a setting out of range."""
         return Corruption(self.longest, self.truncate, self.shortest, self.words)
+
+    def clozes(self) -> Cloze:
+        """How documents become clozes. Raises: ValueError for a setting out of range."""
+        return Cloze(self.cloze, self.cue, self.asked, self.longest)
 
 
 @dataclass(frozen=True)
