@@ -161,10 +161,13 @@ def cross_entropy(
 
 
 def attention(
-    np: Any, q: Any, k: Any, v: Any, allowed: Any = True,
+    np: Any, q: Any, k: Any, v: Any, allowed: Any = True, causal: bool = False,
     scale: float | None = None, dropout: float = 0.0, noise: Noise | None = None,
 ) -> Any:  # fmt: skip
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    if causal:
+        T, S = q.shape[-2], k.shape[-2]
+        allowed = np.logical_and(allowed, np.arange(S) <= np.arange(T)[:, None] + (S - T))
     weights = softmax(np, scale * np.matmul(q, np.swapaxes(k, -1, -2)), allowed)
     dropped = drop(np, np.swapaxes(weights, -1, -2), dropout, noise)  # bits stand keys first
     return np.matmul(np.swapaxes(dropped, -1, -2), v)
@@ -422,6 +425,11 @@ CASES: dict[str, list[Case]] = {
         case(attention, *(normal(1, 1, 70, 2) for _ in "qkv"), np.tri(70, dtype=bool),
              dropout=0.5, noise=Noise(5)),
         case(attention, normal(2, 70, 2), normal(2, 140, 2), normal(2, 140, 2), window),
+        case(attention, *(normal(2, 1, 70, 2) for _ in "qkv"), causal=True),
+        case(attention, normal(3, 2), normal(5, 2), normal(5, 3), causal=True),
+        case(attention, normal(5, 2), normal(3, 2), normal(3, 3), causal=True),
+        case(attention, normal(2, 5, 2), normal(1, 6, 2), normal(6, 3), bits(5, 6), causal=True,
+             dropout=0.5, noise=Noise(5)),
     ],
 }  # fmt: skip
 

@@ -63,7 +63,13 @@ def softmax(t: Any, x: Any, allowed: Any = None, axis: int = -1) -> Any:
     return t.softmax(x, axis).nan_to_num()  # PyTorch gives NaN where nothing is allowed, we 0
 
 
-def attention(t: Any, q: Any, k: Any, v: Any, allowed: Any = None, scale: Any = None) -> Any:
+def attention(
+    t: Any, q: Any, k: Any, v: Any, allowed: Any = None, causal: bool = False, scale: Any = None
+) -> Any:
+    if causal:
+        T, S = q.shape[-2], k.shape[-2]
+        past = t.ones(T, S, dtype=t.bool).tril(S - T)
+        allowed = past if allowed is None else allowed & past
     scores = q @ k.mT * (q.shape[-1] ** -0.5 if scale is None else scale)
     return softmax(t, scores, allowed) @ v
 

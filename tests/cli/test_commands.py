@@ -31,6 +31,9 @@ def test_the_whole_job(tinyattn: Any, as_json: AsJson, tmp_path: Path) -> None:
     done = tinyattn("pretrain", world / "corpus.txt", "--out", tmp_path / "mixed", *tiny,
                     "--questions", world / "birth_train.tsv", "--steps", 2)  # fmt: skip
     assert "pretrained on corpus.txt and birth_train.tsv: step 2" in done.stdout
+    for run, note in ((first, "never taught to answer"), (tmp_path / "mixed", "")):
+        told = tinyattn("evaluate", world / "birth_dev.tsv", "--from", run).stderr
+        assert note in told and bool(told) == bool(note)
     done = tinyattn("finetune", world / "birth_train.tsv", "--from", first, "--out", second,
                     "--steps", 60, *[f"--set=finetune.{s}" for s in fast])  # fmt: skip
     assert "finetuned on birth_train.tsv: step 60, loss" in done.stdout

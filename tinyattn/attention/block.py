@@ -16,7 +16,7 @@ from tinyattn.backend import Array, array_module
 from tinyattn.graph import recording
 from tinyattn.nn import Dropout, Module, Rotary
 from tinyattn.noise import Noise
-from tinyattn.tensor import Tensor
+from tinyattn.tensor import Tensor, result
 
 ABILITIES = {
     "causal": "be kept from looking into the future",
@@ -175,11 +175,13 @@ class KeyValueCache:
         self.capacity, self.length = capacity, 0
         self._stores: list[Any] = []
 
-    def append(self, *arrays: Array) -> list[Array]:
+    def append(self, *tensors: Tensor) -> list[Tensor]:
         """Add the next T positions to each store (B, H, any, D); returns all there are in each.
 
+        What it returns are views of the stores, and constants: no gradient goes through a cache.
         Raises: ValueError beyond the capacity.
         """
+        arrays = [tensor.data for tensor in tensors]
         stop = self.length + arrays[0].shape[2]
         if stop > self.capacity:
             raise ValueError(f"KeyValueCache: has room for {self.capacity} positions; got {stop}")
@@ -191,4 +193,4 @@ class KeyValueCache:
         for store, array in zip(self._stores, arrays, strict=True):
             store[:, :, self.length : stop] = array
         self.length = stop
-        return [store[:, :, :stop] for store in self._stores]
+        return [result(store[:, :, :stop], None) for store in self._stores]

@@ -65,7 +65,7 @@ class MultiHead(AttentionBlock):
         q_BHTD, k_BHSD = self.queries_and_keys(x, context, cache.length if cache else 0)
         v_BHSD = split_heads(self.value(x if context is None else context), self.heads)
         if cache is not None:
-            k_BHSD, v_BHSD = map(Tensor, cache.append(k_BHSD.data, v_BHSD.data))
+            k_BHSD, v_BHSD = cache.append(k_BHSD, v_BHSD)
         y_BHTD = self.look(q_BHTD, k_BHSD, v_BHSD, allowed, causal, noise)
         return self.dropout(self.out(merge_heads(y_BHTD)), noise)
 

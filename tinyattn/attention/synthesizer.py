@@ -87,7 +87,7 @@ class Synthesizer(AttentionBlock):
         start = cache.length if cache else 0
         v_BHSD = split_heads(self.value(x), self.heads)
         if cache is not None:
-            v_BHSD = Tensor(*cache.append(v_BHSD.data))
+            (v_BHSD,) = cache.append(v_BHSD)
         weights_BHTS = self._weights(x, start, allowed, causal)
         y_BHTD = self.dropout(weights_BHTS, noise) @ v_BHSD
         return self.dropout(self.out(merge_heads(y_BHTD)), noise)

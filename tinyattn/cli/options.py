@@ -59,6 +59,7 @@ PENALTY = option(
     help="Tell heads to look at few places (focus=0.01) or near ones "
     "(near=0.001,cap=64); may be repeated.",
 )
+CONFIG = option("--config", type=FILE, help="A TOML file whose settings override the recipe's.")
 OVERWRITE = option("--overwrite", is_flag=True, help="Replace what --out holds.")
 
 
@@ -69,8 +70,7 @@ def stage_options(default_out: str, default_recipe: str) -> Callable[[Any], Any]
         option("--steps", type=click.IntRange(1), help="Steps, instead of epochs."),
         option("--recipe", help=f"Settings to begin with: a name that `tinyattn info` lists; "
                                 f"by default {default_recipe}."),
-        option("--config", type=FILE, help="A TOML file whose settings override the recipe's."),
-        ATTENTION, POSITIONS, PENALTY, SET,
+        CONFIG, ATTENTION, POSITIONS, PENALTY, SET,
         option("--out", type=FOLDER, default=default_out, help="The run folder to write."),
         option("--resume", is_flag=True, help="Go on with the run in --out."),
         OVERWRITE, SEED, DEVICE, WORKERS, JSON,

@@ -8,7 +8,7 @@ import click
 
 from tinyattn.cli.options import (
     ATTENTION,
-    FILE,
+    CONFIG,
     JSON,
     PENALTY,
     POSITIONS,
@@ -25,7 +25,7 @@ from tinyattn.cli.options import (
 @click.command()
 @option("--recipe", default="fast", help="Whose model, optimiser and batch: a name that "
                                          "`tinyattn info` lists.")  # fmt: skip
-@option("--config", type=FILE, help="A TOML file whose settings override the recipe's.")
+@CONFIG
 @ATTENTION
 @POSITIONS
 @PENALTY
@@ -68,8 +68,7 @@ def profile(
     from tinyattn.report.progress import Progress
     from tinyattn.tasks.knowledge import language_model_loss
     from tinyattn.tasks.recipe import load_recipe
-    from tinyattn.training import make_optimizers, profile_step
-    from tinyattn.training.settings import DECAYS
+    from tinyattn.training import profile_step
 
     settings = parse_settings(sets) | model_settings(attention, positions, penalties)
     made = load_recipe(recipe, config=config, overrides=settings)
@@ -77,14 +76,10 @@ def profile(
     model = GPT(config_of_model, seed=seed)
     shape = (batch or train.batch, config_of_model.longest + 1)
     text = np.random.default_rng(seed).integers(1, characters, shape)  # 0 is PAD
-    optimizers = make_optimizers(
-        model, train.optimizer, weight_decay=train.weight_decay, decays=DECAYS[train.decay],
-        adam_scale=train.adam_scale,
-    )  # fmt: skip
     with Progress() as bar:
         bar.start(0, steps + 2)
         found = profile_step(
-            language_model_loss(model, made.penalty), optimizers,
+            language_model_loss(model, made.penalty), train.make_optimizers(model),
             Batch(text[:, :-1], text[:, 1:]), steps=steps, clip=train.clip, workers=workers,
             on_step=bar.advance,
         )  # fmt: skip
@@ -94,8 +89,9 @@ def profile(
         print_json({**about, **found.as_dict()})
         return
     mean = f"mean of {steps} step{'s' * (steps > 1)}"
+    workers_text = f"{found.workers} worker{'s' * (found.workers > 1)}"
     click.echo(
         f"{recipe}: {about['parameters']:,} parameters, {train.optimizer}, {shape[0]} random texts "
-        f"of {shape[1] - 1} symbols, float32, {found.workers} workers; {mean}\n"
+        f"of {shape[1] - 1} symbols, float32, {workers_text}; {mean}\n"
     )
     click.echo(as_table(found))

@@ -74,7 +74,7 @@ def evaluate(
         answers = answer(trained, [q for q, _ in asked], unknown=unknown, on_answers=bar.advance)
     save_predictions(path, answers)
     note_dropped(trained.vocabulary, [q for q, _ in asked])
-    if trained.about["stage"] == "pretrain":
+    if trained.about["stage"] == "pretrain" and not trained.about.get("questions"):
         click.echo(f"note: {start} was pretrained, but never taught to answer; finetune it first",
                    err=True)  # fmt: skip
     result = score(answers, [a or "" for _, a in asked]) if asked[0][1] is not None else None
@@ -185,6 +185,7 @@ def generate(
     """Let a model continue a text."""
     import numpy as np
 
+    from tinyattn.backend import one_blas_thread
     from tinyattn.data.text import DataError
     from tinyattn.models import generate as write
     from tinyattn.tasks.runs import load_run
@@ -198,11 +199,12 @@ def generate(
     if not as_json:
         click.echo(text, nl=False)
     rng = np.random.default_rng(seed)
-    for (i,) in write(trained.model, ids[None], count, temperature=temperature, top_k=top_k,
-                      top_p=top_p, rng=rng):  # fmt: skip
-        text += trained.vocabulary.decode([i])
-        if not as_json:
-            click.echo(text[-1], nl=False)
+    with one_blas_thread():
+        for (i,) in write(trained.model, ids[None], count, temperature=temperature, top_k=top_k,
+                          top_p=top_p, rng=rng):  # fmt: skip
+            text += trained.vocabulary.decode([i])
+            if not as_json:
+                click.echo(text[-1], nl=False)
     if as_json:
         print_json({"text": text})
     else:

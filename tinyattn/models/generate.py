@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 
@@ -115,23 +114,23 @@ def generate(
         )
     lengths = np.array([len(row) for row in rows])
     shortest, longest = int(lengths.min()), int(lengths.max())
-    text = np.zeros((len(rows), longest + count), np.int64)
-    for row, ids in zip(text, rows, strict=True):
-        row[: len(ids)] = ids
+    ids = np.zeros((len(rows), longest + count), np.int64)
+    for so_far, row in zip(ids, rows, strict=True):
+        so_far[: len(row)] = row
     context = model.longest
     use_cache = use_cache and "cache" not in model.cannot
     cache, seen = model.new_cache(), 0
     for stop in range(shortest, longest + count):
         with no_grad():
             if use_cache and stop <= context:
-                logits = model(text[:, seen:stop], cache=cache)
+                logits = model(ids[:, seen:stop], cache=cache)
             else:
-                logits = model(text[:, max(0, stop - context) : stop])
+                logits = model(ids[:, max(0, stop - context) : stop])
             last = asnumpy(logits.data[:, -1])
         chosen = next_ids(last, temperature=temperature, top_k=top_k, top_p=top_p, rng=rng)
-        text[:, stop] = np.where(lengths > stop, text[:, stop], chosen)
+        ids[:, stop] = np.where(lengths > stop, ids[:, stop], chosen)
         seen = stop
-        yield text[:, stop].copy()
+        yield ids[:, stop].copy()
 
 
 def continuations(
@@ -141,10 +140,12 @@ def continuations(
     *,
     end: int | None = None,
     temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
     rng: np.random.Generator | None = None,
+    use_cache: bool = True,
     workers: int | None = None,
     on_written: Callable[[int], None] = lambda texts: None,
-    **choice: Any,
 ) -> list[np.ndarray]:
     """What follows each text: `count` symbols, or fewer, of which the last is `end`.
 
@@ -156,7 +157,7 @@ def continuations(
         rng: each group draws from a generator of its own, spawned from this one.
         workers: threads; by default one a core, and on a GPU one.
         on_written: told how many texts are done, each time that a group is.
-        temperature, choice: see `next_ids` and `generate`.
+        temperature, top_k, top_p, use_cache: see `generate`.
     """
     order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
     if workers is None:
@@ -167,8 +168,10 @@ def continuations(
     rngs = rng.spawn(len(groups)) if rng is not None else [None] * len(groups)
 
     def write(group: list[int], rng: np.random.Generator | None) -> list[np.ndarray]:
-        begun, how = [texts[i] for i in group], {"temperature": temperature, "rng": rng, **choice}
-        return _written_together(model, begun, count, end, how)
+        begun = [texts[i] for i in group]
+        steps = generate(model, begun, count, temperature=temperature, top_k=top_k, top_p=top_p,
+                         rng=rng, use_cache=use_cache)  # fmt: skip
+        return _written_together(begun, steps, count, end)
 
     written = [np.empty(0, np.int64)] * len(order)
     with worker_threads(), ThreadPoolExecutor(workers) as executor:
@@ -180,14 +183,14 @@ def continuations(
 
 
 def _written_together(
-    model: GPT, texts: list[np.ndarray], count: int, end: int | None, how: dict[str, Any]
+    texts: list[np.ndarray], generated: Iterator[np.ndarray], count: int, end: int | None
 ) -> list[np.ndarray]:
-    """`continuations` of one group: no step is taken when all have ended."""
+    """`continuations` of one group that `generate` writes: it is asked until all have ended."""
     lengths = np.array([len(text) for text in texts])
     begins = lengths - lengths.min()  # the step that writes a text's first symbol
     steps: list[np.ndarray] = []
     ended = np.zeros(len(lengths), bool)
-    for ids in generate(model, texts, count, **how):
+    for ids in generated:
         ended |= (len(steps) >= begins) & (ids == end)
         steps.append(ids)
         ended |= len(steps) >= begins + count

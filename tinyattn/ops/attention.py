@@ -11,12 +11,13 @@ The chapter on attention (`tinyattn/attention/`) builds on it. Next: checking al
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from tinyattn.backend import Array
-from tinyattn.noise import Noise, check_rate
+from tinyattn.noise import Noise, Site, check_rate
 from tinyattn.op import Mask, op
 from tinyattn.ops.tiling import Rows, Tiling
 
@@ -55,38 +56,23 @@ def attention(
     _check_shapes(q, k, v)
     check_rate(dropout, "attention: dropout")
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
-    lead, y_like = q.shape[:-2], q  # in memory, y is to lie as q does
-    if not lead == k.shape[:-2] == v.shape[:-2]:
-        lead = np.broadcast_shapes(lead, k.shape[:-2], v.shape[:-2])
-        q, k, v = (xp.broadcast_to(a, (*lead, *a.shape[-2:])) for a in (q, k, v))  # no copies
-    T, S, E = q.shape[-2], k.shape[-2], v.shape[-1]
-    tiling = Tiling(xp, lead, T, S, allowed, causal, q.dtype)
+    y_like = q  # in memory, y is to lie as q does
+    q, k, v = _one_lead(xp, q, k, v)
+    (*lead, T, _), S, E = q.shape, k.shape[-2], v.shape[-1]
+    tiling = Tiling(xp, tuple(lead), T, S, allowed, causal, q.dtype)
     drops = noise.site(dropout) if noise is not None and dropout else None
     upscale = 1 / (1 - dropout) if drops else 1.0
+    pairs = _Pairs(xp, k, tiling, drops)
     y = _empty_like(xp, y_like, (*lead, T, E))
     log_total = xp.empty((*lead, 1, T), dtype=q.dtype)  # ln Σ_s exp(score)
-
-    # In a block keys stand down and queries across: maxima over keys then run down columns, which
-    # is several times faster than along rows.
-    def scores(rows: Rows, queries: slice, keys: slice, q_turned: Array) -> Array:
-        x = xp.matmul(k[rows][..., keys, :], q_turned)
-        tiling.hide(x, rows, queries, keys)
-        return x
-
-    def thinned(x: Array, rows: Rows, queries: slice, keys: slice) -> Array:
-        """What dropout leaves of a block."""
-        if drops is None:
-            return x
-        corner = [part.start for part in rows] + [0] * (len(lead) - len(rows))
-        return x * drops.keep(xp, x.shape, (*corner, keys.start, queries.start))
 
     for rows, queries, blocks in tiling.blocks():
         q_turned = _turned_copy(xp, q[rows][..., queries, :])
         q_turned *= scale
         found = _Found(xp, q_turned, E, tiling.may_see_nothing)
         for keys in blocks:
-            e = found.rise(scores(rows, queries, keys, q_turned))
-            found.add(e, thinned(e, rows, queries, keys), v[rows][..., keys, :])
+            e = found.rise(pairs.scores(rows, queries, keys, q_turned))
+            found.add(e, pairs.thinned(e, rows, queries, keys), v[rows][..., keys, :])
         y[rows][..., queries, :], log_total[rows][..., queries] = found.mean(upscale)
 
     def vjp(g: Array) -> tuple[Array, Array, Array, None]:
@@ -101,10 +87,10 @@ def attention(
             g_rows *= upscale
             g_turned = _turned_copy(xp, g_rows)
             for keys in blocks:
-                p = scores(rows, queries, keys, q_turned)
+                p = pairs.scores(rows, queries, keys, q_turned)
                 p -= log_total[rows][..., queries]
                 xp.exp(p, out=p)
-                used = thinned(p, rows, queries, keys)
+                used = pairs.thinned(p, rows, queries, keys)
                 dv[rows][..., keys, :] += xp.matmul(used, g_rows)
                 ds = xp.matmul(v[rows][..., keys, :], g_turned)  # dP
                 ds *= used
@@ -116,6 +102,30 @@ def attention(
         return dq, dk, dv, None
 
     return y, vjp
+
+
+class _Pairs:
+    """Queries and keys in blocks, in which keys stand down and queries across.
+
+    Maxima over keys then run down columns, which is several times faster than along rows.
+    """
+
+    def __init__(self, xp: Any, k: Array, tiling: Tiling, drops: Site | None) -> None:
+        self.xp, self.k, self.tiling, self.drops = xp, k, tiling, drops
+
+    def scores(self, rows: Rows, queries: slice, keys: slice, q_turned: Array) -> Array:
+        """Their products, -∞ for what is hidden."""
+        x = self.xp.matmul(self.k[rows][..., keys, :], q_turned)
+        self.tiling.hide(x, rows, queries, keys)
+        return x
+
+    def thinned(self, weights: Array, rows: Rows, queries: slice, keys: slice) -> Array:
+        """What dropout leaves of their weights."""
+        if self.drops is None:
+            return weights
+        corner = [part.start for part in rows] + [0] * (len(self.tiling.lead) - len(rows))
+        corner += [keys.start, queries.start]
+        return weights * self.drops.keep(self.xp, weights.shape, tuple(corner))
 
 
 class _Found:
@@ -156,6 +166,14 @@ class _Found:
         if self.may_see_nothing:
             self.largest[self.largest == -math.inf] = 0
         return self.sum, self.largest + xp.log(total)
+
+
+def _one_lead(xp: Any, q: Array, k: Array, v: Array) -> Iterable[Array]:
+    """The three with equal leading axes, without copies."""
+    if q.shape[:-2] == k.shape[:-2] == v.shape[:-2]:
+        return q, k, v
+    lead = np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
+    return (xp.broadcast_to(a, (*lead, *a.shape[-2:])) for a in (q, k, v))
 
 
 def _turn(a: Array) -> Array:

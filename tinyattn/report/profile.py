@@ -35,6 +35,7 @@ def as_table(profile: Profile) -> str:
 
 def _row(row: Row, total: float) -> str:
     products = row.multiply_adds > 0
+    timed = products and row.direction and row.seconds > 0  # a coarse clock may see nothing pass
     return _line(
         row.name,
         row.direction,
@@ -43,7 +44,7 @@ def _row(row: Row, total: float) -> str:
         f"{row.seconds / total:.1%}",
         f"{row.bytes / 1e6:,.1f} MB" if row.bytes else "",
         f"{row.multiply_adds / 1e6:,.1f} M" if products else "",
-        f"{row.multiply_adds / row.seconds / 1e9:.1f} G" if products and row.direction else "",
+        f"{row.multiply_adds / row.seconds / 1e9:.1f} G" if timed else "",
     )
 
 

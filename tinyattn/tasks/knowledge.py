@@ -101,8 +101,8 @@ def pretrain(
         documents = data.count
     if questions is not None:
         questions = as_read(questions, recipe, vocabulary, unknown)
-        asked = question_examples(questions, vocabulary, recipe, settings, options.seed)
-        data = Together(data, asked)
+        more = question_examples(questions, vocabulary, recipe, settings, options.seed)
+        data = Together(data, more)
     about = describe("pretrain", recipe, model, vocabulary, documents, text)
     about["questions"] = fingerprint(repr(questions)) if questions else ""
     return _fit(model, data, recipe, settings, about, options, validation)
@@ -139,6 +139,7 @@ def finetune(
     data = question_examples(pairs, vocabulary, recipe, settings, options.seed)
     about = describe("finetune", recipe, model, vocabulary, documents, repr(pairs))
     about["pretrained_on"] = start.about.get("data", "") if start is not None else ""
+    about["questions"] = start.about.get("questions", "") if start is not None else ""
     return _fit(model, data, recipe, settings, about, options)
 
 
@@ -156,7 +157,8 @@ def _fit(
     done = 0
     if options.resume:
         trained = load_run(options.folder, device=options.device)
-        if other := _differences({**about, "seed": options.seed}, trained.about):
+        then = {**trained.about, "recipe": trained.recipe.tables()}
+        if other := _differences({**about, "seed": options.seed}, then):
             raise CheckpointError(f"{options.folder}: holds a run with {', '.join(other)}")
         resume, done = trained.checkpoint, int(trained.about["step"])
         if done >= total:  # nothing left to do, and nothing to write down
@@ -183,13 +185,13 @@ def _differences(now: dict[str, Any], then: dict[str, Any]) -> list[str]:
     values |= {key: (now[key], then.get(key)) for key in ("stage", "seed")}
     for table, settings in now["recipe"].items():  # what decides which examples a step gets
         for key in settings if table == "data" else {"batch", "shuffle"} & settings.keys():
-            values[f"{table}.{key}"] = settings[key], then["recipe"].get(table, {}).get(key)
+            values[f"{table}.{key}"] = settings[key], then["recipe"][table].get(key)
     found = [
         f"another {key} ({old}, not {new})" for key, (new, old) in values.items() if old != new
     ]
     texts = {"vocabulary": "another vocabulary", "data": "another text to learn from",
              "questions": "other questions among its exercises"}  # fmt: skip
-    return found + [name for key, name in texts.items() if now.get(key) != then.get(key)]
+    return found + [name for key, name in texts.items() if now.get(key, "") != then.get(key, "")]
 
 
 def _measure(

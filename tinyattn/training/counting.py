@@ -3,7 +3,8 @@
 One multiplication and one addition, as in a sum of products, is a multiply-add: two floating-point
 operations. Four operations consist of them; what all others do is small beside these, and counts
 as nothing here. The counts follow from the shapes alone. What they come to for a whole step, and
-how that grows, stands in derivations/25_scaling.md. Next: what a step spends its time on.
+how that grows, stands in derivations/25_scaling.md. Next: looking on while a
+step computes.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ def _matmul(arrays: Sequence[Any], options: Mapping[str, Any], y: Array) -> Coun
 
 
 def _linear(arrays: Sequence[Any], options: Mapping[str, Any], y: Array) -> Count:
-    products = y.size * arrays[0].shape[-1]
-    return products, [products, products, 0]
+    products, gradients = _matmul(arrays, options, y)
+    return products, [*gradients, 0]
 
 
 def _einsum(arrays: Sequence[Any], options: Mapping[str, Any], y: Array) -> Count:
@@ -60,10 +61,13 @@ def _attention(arrays: Sequence[Any], options: Mapping[str, Any], y: Array) -> C
     q, k, v, *masks = arrays
     D, E, (*lead, T, _), S = q.shape[-1], v.shape[-1], y.shape, k.shape[-2]
     causal = options.get("causal", False)
-    seen = np.tri(T, S, S - T, dtype=bool) if causal else np.ones((T, S), bool)
     if masks and masks[0] is not None:
-        seen = seen & asnumpy(masks[0])
-    pairs = np.count_nonzero(seen) * math.prod(lead) // math.prod(seen.shape[:-2])
+        seen = asnumpy(masks[0]) & (np.tri(T, S, S - T, dtype=bool) if causal else True)
+        seen = np.broadcast_to(seen, (*seen.shape[:-2], T, S))
+        pairs = np.count_nonzero(seen) * math.prod(lead) // math.prod(seen.shape[:-2])
+    else:
+        last = np.arange(S - T, S) if causal else np.full(T, S - 1)  # key that a query may see
+        pairs = int((last + 1).clip(0).sum()) * math.prod(lead)
     return pairs * (D + E), [pairs * (D + E), pairs * D, pairs * E, 0]
 
 

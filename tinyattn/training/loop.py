@@ -24,8 +24,8 @@ from tinyattn.data.batches import Batch
 from tinyattn.nn import Module
 from tinyattn.training import checkpoint
 from tinyattn.training.checkpoint import Checkpoint, CheckpointError
-from tinyattn.training.optimizers import Optimizer, make_optimizers
-from tinyattn.training.settings import DECAYS, TrainSettings
+from tinyattn.training.optimizers import Optimizer
+from tinyattn.training.settings import TrainSettings
 from tinyattn.training.step import Loss, Step
 
 CHECKPOINT, METRICS = "checkpoint.safetensors", "metrics.jsonl"
@@ -128,13 +128,7 @@ class Fit:
         """The optimisers; model and moments as they were, if the run goes on."""
         if resume:
             model.load_state(resume.group("model"))
-        optimizers = make_optimizers(
-            model,
-            self.settings.optimizer,
-            weight_decay=self.settings.weight_decay,
-            decays=DECAYS[self.settings.decay],
-            adam_scale=self.settings.adam_scale,
-        )
+        optimizers = self.settings.make_optimizers(model)
         if resume:
             for i, optimizer in enumerate(optimizers):
                 optimizer.steps = int(resume.about["step"])

@@ -11,7 +11,14 @@ import difflib
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
-from tinyattn.training.optimizers import Decays, decays_a5, decays_matrices
+from tinyattn.nn import Module
+from tinyattn.training.optimizers import (
+    Decays,
+    Optimizer,
+    decays_a5,
+    decays_matrices,
+    make_optimizers,
+)
 from tinyattn.training.schedule import Schedule
 
 DECAYS: dict[str, Decays] = {"matrices": decays_matrices, "a5": decays_a5}
@@ -65,6 +72,13 @@ class TrainSettings:
     def total_steps(self, per_epoch: int) -> int:
         """How many steps this stage takes."""
         return self.steps or self.epochs * per_epoch
+
+    def make_optimizers(self, model: Module) -> list[Optimizer]:
+        """The optimisers of a model's parameters: together they update all of them."""
+        return make_optimizers(
+            model, self.optimizer, weight_decay=self.weight_decay, decays=DECAYS[self.decay],
+            adam_scale=self.adam_scale,
+        )  # fmt: skip
 
     def make_schedule(self, total_steps: int, corpus_tokens: int) -> Schedule:
         """The schedule; `corpus_tokens` is A5's documents × context, one epoch of its `end`."""

@@ -22,7 +22,7 @@ from tinyattn.backend import Array
 from tinyattn.op import Function
 from tinyattn.training.counting import multiply_adds
 
-PARTS = PASSES, CLIPPING, OPTIMIZER, MAIN = "between ops", "clipping", "optimizer", "main thread"
+PARTS = BETWEEN, CLIPPING, OPTIMIZER, MAIN = "between ops", "clipping", "optimizer", "main thread"
 """What a step does beside its ops: the rest of both passes through the model, which is Python, and
 gradients of one thing added up; clipping; the update; and, in the thread that called, splitting the
 batch and adding up what the workers found."""
@@ -44,7 +44,7 @@ class Watch:
 
     def __init__(self) -> None:
         self.notes: list[Row] = []
-        self.phase = PASSES  # what tasks that are handed to the workers now belong to
+        self.phase = BETWEEN  # what tasks that are handed to the workers now belong to
 
     def observe(self, function: Function) -> Function:
         """The observer for `tinyattn.op.observed`: notes what ops take in both directions."""
@@ -91,7 +91,7 @@ class Watch:
         """The notes of some steps added up, for each of them; `main` is the main thread's time."""
         in_ops = sum(note.seconds for note in self.notes if note.direction)
         groups: defaultdict[tuple[str, str], list[Row]] = defaultdict(list)
-        for note in [*self.notes, part(PASSES, -in_ops), part(MAIN, main)]:
+        for note in [*self.notes, part(BETWEEN, -in_ops), part(MAIN, main)]:
             groups[note.name, note.direction].append(note)
         sums = {
             key: Row(*key, *(sum(column) / steps for column in list(zip(*group, strict=True))[2:]))
