@@ -8,10 +8,12 @@ from contextlib import contextmanager
 
 SPIN = """
 import os, sys
+core, parent = map(int, sys.argv[1:])
 if hasattr(os, "sched_setaffinity"):
-    os.sched_setaffinity(0, {int(sys.argv[1])})
-while True:
-    pass
+    os.sched_setaffinity(0, {core})
+while os.getppid() == parent:  # nobody else would end it if the comparison is killed
+    for _ in range(1_000_000):
+        pass
 """
 
 
@@ -19,9 +21,11 @@ while True:
 def busy_processes(count: int) -> Iterator[None]:
     """Processes that compute without end, each on a core of its own, while the context lasts."""
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [0]
-    processes = [subprocess.Popen([sys.executable, "-c", SPIN, str(cores[i % len(cores)])])
-                 for i in range(count)]  # fmt: skip
+    processes = []
     try:
+        for i in range(count):
+            said = [str(cores[i % len(cores)]), str(os.getpid())]
+            processes.append(subprocess.Popen([sys.executable, "-c", SPIN, *said]))
         yield
     finally:
         for process in processes:

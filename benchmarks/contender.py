@@ -56,8 +56,10 @@ class Contender:
             stdout=subprocess.PIPE, stderr=self._errors,
         )  # fmt: skip
         try:
-            self.version = self._read().removeprefix("ready ").strip()
-        except ContenderError:
+            while not (line := self._read()).startswith("ready "):
+                pass  # a library may print something when it is imported
+            self.version = line.removeprefix("ready ").strip()
+        except BaseException:  # Ctrl-C too: no process may stay behind
             self.__exit__()
             raise
         return self

@@ -1,16 +1,16 @@
 """What a measurement was taken on."""
 
-import os
 import platform
 from pathlib import Path
 
+from tinyattn.backend import available_cores
+
 
 def machine() -> str:
-    """Processor, cores, system and Python."""
+    """Processor, cores that may be used, system and Python."""
     path = Path("/proc/cpuinfo")
     lines = path.read_text().splitlines() if path.exists() else []
     model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")),
                  platform.processor())  # fmt: skip
-    return (
-        f"{model}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
-    )
+    system = f"{platform.system()}, Python {platform.python_version()}"
+    return f"{model}, {available_cores()} cores, {system}"

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 
@@ -127,8 +128,8 @@ def train(seeds: list[int], epochs: int, rate: float) -> None:
         cells = []
         for way in WAYS.values():
             losses: list[float] = []
-            optimizers.orthogonal = way
-            with tempfile.TemporaryDirectory() as folder:
+            replaced = mock.patch.object(optimizers, "orthogonal", way)
+            with replaced, tempfile.TemporaryDirectory() as folder:
                 pretrain(
                     make_world(seed=seed).corpus, recipe,
                     RunOptions(Path(folder), seed, workers=1,
@@ -136,7 +137,6 @@ def train(seeds: list[int], epochs: int, rate: float) -> None:
                 )  # fmt: skip
             middle = len(losses) // 2
             cells.append((np.mean(losses[middle - 25 : middle + 25]), np.mean(losses[-50:])))
-        optimizers.orthogonal = orthogonal
         name = f"seed {seed}, {len(losses)} steps"
         print(f"{name:32}" + "".join(f"{a:10.4f} {b:.4f} " for a, b in cells), flush=True)
 

@@ -6,8 +6,8 @@ launch draws the place anew.
 
 import statistics
 import time
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,9 +50,9 @@ class Length:
 def race(
     entrants: Mapping[str, Program], options: Mapping[str, Any], length: Length
 ) -> tuple[dict[str, Result], dict[str, str]]:
-    """The results of all that could run, and why the others could not.
+    """The results of all that ran to the end, and why the others did not.
 
-    Raises: ContenderError if tinyattn cannot run.
+    Raises: ContenderError if tinyattn is among these.
     """
     results = {label: Result() for label in entrants}
     missing: dict[str, str] = {}
@@ -61,39 +61,47 @@ def race(
             running: dict[str, Contender] = {}
             steps: dict[str, int] = {}
             for label in [label for label in entrants if label not in missing]:
-                try:
+                with _peers_may_leave(label, missing):
                     contender = stack.enter_context(Contender(entrants[label], options))
                     warm = [contender.step() for _ in range(WARM_UP)]
-                except (ContenderError, Unavailable) as error:
-                    if label == OURS:
-                        raise
-                    missing[label] = str(error)
-                    continue
-                running[label], results[label].version = contender, contender.version
-                results[label].first = [answer["result"] for answer in warm]
-                steps[label] = max(
-                    1, min(length.turn, int(length.turn_seconds / warm[-1]["seconds"]))
-                )
-            _rounds(running, steps, results, launch, length)
+                    running[label], results[label].version = contender, contender.version
+                    results[label].first = [answer["result"] for answer in warm]
+                    steps[label] = max(
+                        1, min(length.turn, int(length.turn_seconds / warm[-1]["seconds"]))
+                    )
+            _rounds(running, steps, results, missing, launch, length)
     return {label: results[label] for label in entrants if label not in missing}, missing
+
+
+@contextmanager
+def _peers_may_leave(label: str, missing: dict[str, str]) -> Iterator[None]:
+    """A peer that cannot run, or ends too early, leaves the race with the reason."""
+    try:
+        yield
+    except (ContenderError, Unavailable) as error:
+        if label == OURS:
+            raise
+        missing[label] = str(error)
 
 
 def _rounds(
     running: dict[str, Contender], steps: dict[str, int], results: dict[str, Result],
-    launch: int, length: Length,
+    missing: dict[str, str], launch: int, length: Length,
 ) -> None:  # fmt: skip
     """The rounds of one launch. Another contender begins each of them."""
-    labels, begun = list(running), time.monotonic()
+    begun = time.monotonic()
     memory: dict[str, float] = {}
     for number in range(length.rounds):
+        labels = [label for label in running if label not in missing]
         first = (launch * length.rounds + number) % len(labels)
         for label in labels[first:] + labels[:first]:
             time.sleep(0.1)  # let the last one's threads go to sleep
-            answers = [running[label].step() for _ in range(steps[label])]
-            results[label].seconds.append(statistics.median(a["seconds"] for a in answers))
-            results[label].cpu.append(statistics.median(a["cpu"] for a in answers))
-            memory[label] = answers[-1]["step_mb"]
+            with _peers_may_leave(label, missing):
+                answers = [running[label].step() for _ in range(steps[label])]
+                results[label].seconds.append(statistics.median(a["seconds"] for a in answers))
+                results[label].cpu.append(statistics.median(a["cpu"] for a in answers))
+                memory[label] = answers[-1]["step_mb"]
         if time.monotonic() - begun > length.limit:
             break
-    for label in labels:
-        results[label].memory.append(memory[label])
+    for label, needed in memory.items():
+        results[label].memory.append(needed)

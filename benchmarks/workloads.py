@@ -74,7 +74,7 @@ def _steps(threads: int) -> list[Race]:
              {"torch eager": 0.66, "torch SDPA": 0.68, "torch.compile": 0.60},
              memory=0.35, batch=32, dropout=0.1),
         step("A5", eager, {"torch eager": 0.80}, Length(rounds=5), batch=8, dropout=0.1),
-        step("A5", eager, {"torch eager": 0.55}, Length(2), memory=0.15,
+        step("A5", eager, {"torch eager": 0.55}, Length(launches=2), memory=0.15,
              batch=128, dropout=0.1),
         step("tiny", eager, {"torch eager": 1.0}, Length(rounds=8, turn=10), size="tiny",
              batch=32, dropout=0.1),
@@ -111,10 +111,12 @@ def _generation(threads: int) -> list[Race]:
     }  # fmt: skip
     ours = Program("tinyattn", "generate_tinyattn.py")
     return [
-        Race("generation", "writing 120 symbols, batch 1", {"batch": 1, "count": 120}, peers, ours,
+        Race("generation", "writing 120 symbols, batch 1",
+             {"batch": 1, "count": 120, "threads": threads}, peers, ours,
              fastest=0.5, length=Length(rounds=5, turn=2)),
-        Race("generation", "writing 80 symbols, 32 prompts of 8 to 40", {"batch": 32, "count": 80},
-             peers, ours, fastest=0.5, length=Length(rounds=5, turn=2)),
+        Race("generation", "writing 80 symbols, 32 prompts of 8 to 40",
+             {"batch": 32, "count": 80, "threads": threads}, peers, ours,
+             fastest=0.5, length=Length(rounds=5, turn=2)),
     ]  # fmt: skip
 
 

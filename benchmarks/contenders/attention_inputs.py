@@ -1,4 +1,4 @@
-"""Queries, keys, values and the gradient of the answers: one text of T positions, 8 heads of 32."""
+"""What attention is given: one text of T positions, 8 heads of 32, and how answers are compared."""
 
 import argparse
 import math
@@ -11,9 +11,9 @@ memory is measured."""
 
 
 def inputs(T: int) -> list[np.ndarray]:
-    """q, k, v and g, each (1, 8, T, 32)."""
+    """Queries, keys, values, the gradient of the answers and a probe, each (1, 8, T, 32)."""
     return [np.random.default_rng(seed).standard_normal((1, 8, T, 32), np.float32)
-            for seed in range(4)]  # fmt: skip
+            for seed in range(5)]  # fmt: skip
 
 
 def chosen() -> argparse.Namespace:
@@ -23,6 +23,9 @@ def chosen() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def summary(*arrays: np.ndarray) -> list[float]:
-    """A number for each array that a mistake would change: its root mean square."""
-    return [math.sqrt(np.vdot(a, a) / a.size) for a in arrays]
+def summary(probe: np.ndarray, *arrays: np.ndarray) -> list[float]:
+    """A number for each array: its product with the probe, about as large as one of its elements.
+
+    A wrong size, sign or order changes it.
+    """
+    return [float(np.vecdot(a, probe).sum(dtype=np.float64)) / math.sqrt(a.size) for a in arrays]

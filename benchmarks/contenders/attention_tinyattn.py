@@ -8,11 +8,11 @@ import tinyattn
 from tinyattn import Tensor, backend, ops
 
 
-def both_ways(q, k, v, g) -> list[float]:
+def both_ways(q, k, v, g, probe) -> list[float]:
     leaves = [Tensor(a, requires_grad=True) for a in (q, k, v)]
     y = ops.attention(*leaves, causal=True)
     y.backward(g)
-    return summary(y.data, *(leaf.grad for leaf in leaves))
+    return summary(probe, y.data, *(leaf.grad for leaf in leaves))
 
 
 texts = inputs(chosen().length)

@@ -1,5 +1,6 @@
 """The contender PyTorch, attention alone: forward and backward, causal, one thread."""
 
+import functools
 import math
 
 import torch
@@ -11,21 +12,26 @@ torch.set_num_threads(1)
 fused = chosen().sdpa
 
 
+@functools.cache
+def future(T: int):
+    """What a query may not see; a model keeps it from step to step."""
+    return torch.ones(T, T, dtype=torch.bool).triu(1)
+
+
 def explicit(q, k, v):
-    T = q.shape[2]
     scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[3])
-    hidden = torch.ones(T, T, dtype=torch.bool).triu(1)
-    return scores.masked_fill(hidden, -1e10).softmax(-1) @ v
+    return scores.masked_fill(future(q.shape[2]), -1e10).softmax(-1) @ v
 
 
-def both_ways(q, k, v, g) -> list[float]:
+def both_ways(q, k, v, g, probe) -> list[float]:
     leaves = [a.clone().requires_grad_() for a in (q, k, v)]
     if fused:
         y = F.scaled_dot_product_attention(*leaves, is_causal=True)
     else:
         y = explicit(*leaves)
     y.backward(g)
-    return summary(y.detach().numpy(), *(leaf.grad.numpy() for leaf in leaves))
+    results = (y.detach(), *(leaf.grad for leaf in leaves))
+    return summary(*(a.numpy() for a in (probe, *results)))
 
 
 texts = [torch.from_numpy(a) for a in inputs(chosen().length)]

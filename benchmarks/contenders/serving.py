@@ -19,7 +19,7 @@ STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 def serve(step: Callable[[], Any], version: str) -> None:
     """Answer each line on stdin with one step. step() returns what JSON can hold."""
-    print(f"ready {version}", flush=True)
+    print(f"\nready {version}", flush=True)  # on a line of its own, whatever was printed before
     # Whatever a library prints must not be taken for an answer.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)

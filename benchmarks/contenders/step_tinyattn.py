@@ -17,6 +17,7 @@ class WholeBatch(Batch):
     """A batch that is not cut to its longest row: the others compute all positions, so do we."""
 
     def split(self, parts: int) -> list[Batch]:
+        parts = min(parts, len(self.inputs))
         pieces = zip(np.array_split(self.inputs, parts), np.array_split(self.targets, parts),
                      strict=True)  # fmt: skip
         return [Batch(inputs, targets) for inputs, targets in pieces]
