@@ -23,7 +23,7 @@ def has_chance(options: Mapping[str, Any]) -> bool:
 
 
 def difference(ours: Any, theirs: Any) -> float:
-    """The largest: of losses, of symbols written, of the sizes of gradients."""
+    """The largest: of losses, of symbols written, of attention's products with the probe."""
     return float(np.abs(np.subtract(ours, theirs)).max())
 
 

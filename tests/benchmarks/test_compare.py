@@ -1,11 +1,5 @@
-"""The comparison's own arithmetic, and its contenders: tinyattn races against itself."""
+"""The comparison's own arithmetic, and what all contenders share."""
 
-import importlib
-import re
-import subprocess
-import sys
-from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,24 +10,6 @@ from hypothesis import strategies as st
 from tinyattn.models import GPT, GPTConfig
 from tinyattn.tensor import Tensor
 from tinyattn.training.optimizers import AdamW
-
-FOLDER = Path(__file__).parents[1] / "benchmarks"
-NAMES = ("adamw", "agreement", "busy", "common", "compare", "contender", "import_time", "peers",
-         "plain_gpt", "race", "ratios", "rows", "table", "workloads")  # fmt: skip
-TINY = {"size": "tiny", "batch": 2, "dropout": 0, "threads": 1}
-
-
-@pytest.fixture(scope="module")
-def bench() -> Iterator[SimpleNamespace]:
-    """The scripts as modules; afterwards nobody else finds them."""
-    before = set(sys.modules)
-    sys.path[:0] = [str(FOLDER), str(FOLDER / "contenders")]
-    yield SimpleNamespace(**{name: importlib.import_module(name) for name in NAMES})
-    del sys.path[:2]
-    for name in set(sys.modules) - before:
-        file = getattr(sys.modules[name], "__file__", None)
-        if file and Path(file).is_relative_to(FOLDER):
-            del sys.modules[name]
 
 
 def test_median_and_quartiles(bench: SimpleNamespace) -> None:
@@ -84,40 +60,6 @@ def test_the_fastest_peer_gets_the_target(bench: SimpleNamespace) -> None:
     assert (memory.measure, memory.target, memory.met) == ("memory", "0.90", "yes")
 
 
-def test_tinyattn_against_itself(bench: SimpleNamespace) -> None:
-    """And a peer that cannot run is named with the reason."""
-    Program = bench.contender.Program
-    broken = Program("tinyattn", "step_tinyattn.py", ("--no-such-option",))
-    uncompiled = Program("tinyattn", "step_tinyattn.py", command="no-such-compiler")
-    entrants = {"tinyattn": bench.workloads.STEP, "itself": bench.workloads.STEP,
-                "broken": broken, "uncompiled": uncompiled}  # fmt: skip
-    length = bench.race.Length(launches=1, rounds=2, turn=2)
-    results, missing = bench.race.race(entrants, TINY, length)
-    assert set(results) == {"tinyattn", "itself"}
-    assert "--no-such-option" in missing["broken"]
-    assert "no-such-compiler" in missing["uncompiled"]
-    for result in results.values():
-        assert len(result.seconds) == len(result.cpu) == 2 and min(result.seconds) > 0
-        assert len(result.memory) == 1 and result.memory[0] > 0
-        assert f"NumPy {np.__version__}" in result.version
-    ours, theirs = results["tinyattn"].first, results["itself"].first
-    assert bench.agreement.difference(ours, theirs) == 0
-    assert ours[0] > ours[1] > ours[2]  # it learns
-
-
-def test_different_work_is_noticed(bench: SimpleNamespace) -> None:
-    ours = bench.workloads.STEP
-    other = bench.contender.Program("tinyattn", "step_tinyattn.py", ("--gelu", "tanh"))
-    options = {**TINY, "dropout": 0.1, "batch": 4}
-    answers = bench.agreement.first_answers(ours, options)
-    assert bench.agreement.difference(answers, bench.agreement.first_answers(ours, options)) == 0
-    notes = bench.rows.Notes()
-    workload = bench.workloads.Race("step", "tiny step, batch 4", options, {"other": other})
-    assert bench.agreement.difference(answers, bench.agreement.first_answers(other, options)) > 0
-    assert not bench.rows._same("other", 2 * bench.agreement.TOLERANCE, workload, notes)
-    assert re.search(r"differ by 2e-05", str(notes))
-
-
 def model_of(bench: SimpleNamespace, size: dict[str, int]) -> GPT:
     model = GPT(GPTConfig(**size, dropout=0.0, gelu="tanh"))
     model.load_state(bench.common.initial_values(size))
@@ -163,27 +105,47 @@ def test_the_plain_adamw_is_the_same_optimiser(bench: SimpleNamespace) -> None:
 
 
 def test_every_race_can_be_run(bench: SimpleNamespace) -> None:
-    """Targets belong to peers, scripts exist, environments are known, `--only` knows every part."""
-    for race in bench.workloads.races(2):
+    """Targets belong to peers, scripts exist, environments are known, `--only` knows every part.
+
+    And all but attention alone, which has one thread, are told how many threads to use.
+    """
+    for race in bench.workloads.races(3):
         assert race.part in bench.compare.PARTS
         assert {*race.time, *race.memory} <= set(race.peers)
+        assert race.part == "attention" or race.options["threads"] == 3
         for program in (race.ours, *race.peers.values()):
-            assert (FOLDER / "contenders" / program.script).exists()
+            assert (bench.folder / "contenders" / program.script).exists()
             assert program.peer in {"tinyattn", *bench.peers.PEERS}
         assert race.ours.peer == "tinyattn"
 
 
-def test_busy_processes_end_with_their_context(
+def test_the_import_has_its_limit_without_a_peer_too(
     bench: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    started = []
+    def unavailable(name: str) -> None:
+        raise bench.peers.Unavailable(f"no {name} here")
 
-    def start(*args: object) -> subprocess.Popen[bytes]:
-        started.append(subprocess.Popen(*args))  # type: ignore[call-overload]
-        return started[-1]
+    monkeypatch.setattr(bench.compare, "interpreter", unavailable)
+    monkeypatch.setattr(bench.compare, "import_seconds", lambda *_: 0.2)
+    notes = bench.rows.Notes()
+    (row,) = bench.compare.imports(2, notes)
+    assert (row.ours, row.peer, row.ratio, row.target, row.met) == (
+        "200 ms", "", None, "0.15 s", "no")  # fmt: skip
+    assert notes.missing == ["import, torch: no torch here"]
 
-    monkeypatch.setattr(bench.busy, "subprocess", SimpleNamespace(Popen=start))
-    with pytest.raises(ZeroDivisionError), bench.busy.busy_processes(2):
-        assert [process.poll() for process in started] == [None, None]
-        _ = 1 / 0
-    assert len(started) == 2 and None not in [process.poll() for process in started]
+    seconds = {"tinyattn": 0.1, "torch": 0.4}
+    monkeypatch.setattr(bench.compare, "interpreter", lambda name: name)
+    monkeypatch.setattr(bench.compare, "import_seconds", lambda module, *_: seconds[module])
+    (row,) = bench.compare.imports(2, notes)
+    assert (row.peer, row.theirs, row.ratio.median, row.met) == ("torch", "400 ms", 0.25, "yes")
+
+
+def test_one_number_for_an_array_sees_size_sign_and_order(bench: SimpleNamespace) -> None:
+    inputs, summary = bench.attention_inputs.inputs, bench.attention_inputs.summary
+    a, *_, probe = inputs(64)
+    wrong = (1.001 * a, -a, a[:, ::-1], a[:, :, ::-1], a[..., ::-1], np.roll(a, 1, axis=2))
+    (right,) = summary(probe, a)
+    assert 0.1 < abs(right) < 10
+    assert min(abs(right - found) for found in summary(probe, *wrong)) > 1e-4
+    exact = (a.astype(np.float64) * probe).sum() / np.sqrt(a.size)
+    assert right == pytest.approx(exact, abs=1e-6)

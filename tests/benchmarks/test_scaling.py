@@ -1,31 +1,24 @@
 """The benchmark of how a step scales, on sizes of no time."""
 
-import importlib.util
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks/scaling.py"
-
 
 @pytest.fixture
-def scaling(monkeypatch: pytest.MonkeyPatch) -> Any:
+def scaling(bench: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The script as a module, with small sizes."""
-    spec = importlib.util.spec_from_file_location("scaling", SCRIPT)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "scaling", module)  # its dataclasses look there
-    monkeypatch.syspath_prepend(str(SCRIPT.parent))
-    spec.loader.exec_module(module)
-    module.BASE = {"width": 32, "layers": 1, "context": 8, "batch": 2}
-    module.AXES = {"width": (32, 64), "layers": (1, 2), "context": (4, 8, 16), "batch": (1, 2)}
-    module.TURN = 0.0
+    axes = {"width": (32, 64), "layers": (1, 2), "context": (4, 8, 16), "batch": (1, 2)}
+    base = {"width": 32, "layers": 1, "context": 8, "batch": 2}
+    for name, value in {"BASE": base, "AXES": axes, "TURN": 0.0}.items():
+        monkeypatch.setattr(bench.scaling, name, value)
     monkeypatch.setattr("tinyattn.training.profile.PRODUCT", 32)
-    return module
+    return bench.scaling
 
 
 def test_two_terms_are_found(scaling: Any) -> None:
@@ -62,18 +55,9 @@ def test_table_and_picture(
 ) -> None:  # fmt: skip
     pytest.importorskip("matplotlib")
     path = tmp_path / "s.png"
-    words = [
-        "scaling.py",
-        "--rounds",
-        "2",
-        "--workers",
-        "1",
-        "--only",
-        "context",
-        "--only",
-        "batch",
-    ]
-    monkeypatch.setattr(sys, "argv", [*words, "--picture", str(path)])
+    words = ["scaling.py", "--rounds", "2", "--workers", "1"]
+    parts = ["--only", "context", "--only", "batch"]
+    monkeypatch.setattr(sys, "argv", [*words, *parts, "--picture", str(path)])
     scaling.main()
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split()[:2] == ["context", "parameters"]

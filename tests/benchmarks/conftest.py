@@ -1,0 +1,46 @@
+"""The benchmark's scripts as modules, for all tests of this folder."""
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+NAMES = ("adamw", "agreement", "attention_inputs", "busy", "by_minute", "common", "compare",
+         "contender", "muon", "peers", "plain_gpt", "race", "ratios", "rows", "scaling", "table",
+         "workloads")  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[SimpleNamespace]:
+    """The scripts as modules; afterwards nobody else finds them."""
+    before = set(sys.modules)
+    sys.path[:0] = [str(FOLDER), str(FOLDER / "contenders")]
+    yield SimpleNamespace(folder=FOLDER, **{name: importlib.import_module(name) for name in NAMES})
+    del sys.path[:2]
+    for name in set(sys.modules) - before:
+        file = getattr(sys.modules[name], "__file__", None)
+        if file and Path(file).is_relative_to(FOLDER):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def program(bench: SimpleNamespace, tmp_path: Path) -> Callable[..., Any]:
+    """Makes a contender of a few lines, which define step(); `first` runs before it imports."""
+
+    def made(name: str, step: str, first: str = "") -> Any:
+        script = tmp_path / f"{name}.py"
+        script.write_text(f"""{first}
+import sys
+sys.path.insert(0, {str(FOLDER / "contenders")!r})
+from serving import serve
+{step}
+serve(step, {name!r})
+""")
+        return bench.contender.Program("tinyattn", str(script))
+
+    return made
