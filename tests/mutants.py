@@ -227,7 +227,7 @@ MUTANTS = [
         ("drawn_too_high", "draws are not scaled to what was kept",
          "* reached[:, -1:]", "* (1 - 1e-9)"),
         ("forgets_the_end", "a long text is continued from its beginning",
-         "model(text[:, max(0, stop - context) : stop])", "model(text[:, : min(stop, context)])"),
+         "model(ids[:, max(0, stop - context) : stop])", "model(ids[:, : min(stop, context)])"),
     ),
     *in_file("training/orthogonal.py", "test_orthogonal.py",
         ("orthogonal_size", "the first polynomial gets X and not X/size",
