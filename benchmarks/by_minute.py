@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tinyattn.training.loop import read_metrics
+from tinyattn.training.loop import METRICS, read_metrics
 
 
 def main() -> None:
@@ -18,7 +18,7 @@ def main() -> None:
     parser.add_argument("run", type=Path, help="a run folder")
     parser.add_argument("--every", type=float, default=5, help="minutes a row")
     chosen = parser.parse_args()
-    entries = read_metrics(chosen.run / "metrics.jsonl")
+    entries = read_metrics(chosen.run / METRICS)
     row = np.array([int(entry["seconds"] / 60 / chosen.every) for entry in entries])
     print("| minutes | step | epoch | loss, nats | learning rate |")
     print("| ---: | ---: | ---: | ---: | ---: |")

@@ -120,8 +120,8 @@ def test_busy_processes_end_with_their_context(
 ) -> None:
     started = []
 
-    def start(*args: object) -> subprocess.Popen[bytes]:
-        started.append(subprocess.Popen(*args))  # type: ignore[call-overload]
+    def start(command: list[str]) -> subprocess.Popen[bytes]:
+        started.append(subprocess.Popen(command))
         return started[-1]
 
     monkeypatch.setattr(bench.busy, "subprocess", SimpleNamespace(Popen=start))

@@ -11,7 +11,6 @@ The chapter on attention (`tinyattn/attention/`) builds on it. Next: checking al
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -168,12 +167,12 @@ class _Found:
         return self.sum, self.largest + xp.log(total)
 
 
-def _one_lead(xp: Any, q: Array, k: Array, v: Array) -> Iterable[Array]:
+def _one_lead(xp: Any, q: Array, k: Array, v: Array) -> tuple[Array, ...]:
     """The three with equal leading axes, without copies."""
     if q.shape[:-2] == k.shape[:-2] == v.shape[:-2]:
         return q, k, v
     lead = np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
-    return (xp.broadcast_to(a, (*lead, *a.shape[-2:])) for a in (q, k, v))
+    return tuple(xp.broadcast_to(a, (*lead, *a.shape[-2:])) for a in (q, k, v))
 
 
 def _turn(a: Array) -> Array:

@@ -2,7 +2,7 @@
 
 from tinyattn.tasks.recipe import Recipe, load_recipe
 from tinyattn.tasks.runs import Trained, load_run
-from tinyattn.tasks.examples import QuestionExamples, DocumentExamples, TextExamples
+from tinyattn.tasks.examples import DocumentExamples, QuestionExamples, TextExamples
 from tinyattn.tasks.exercises import exercises, question_examples, windows
 from tinyattn.tasks.knowledge import RunOptions, finetune, pretrain
 from tinyattn.tasks.evaluation import Score, answer, score
@@ -16,7 +16,7 @@ from tinyattn.tasks.dependency import load_parser, parse_sentences, train_parser
 from tinyattn.tasks.parsers import attachment, compare_penalties
 
 __all__ = [
-    "Probe", "QuestionExamples", "Recipe", "Report", "RunOptions", "Score", "DocumentExamples",
+    "DocumentExamples", "Probe", "QuestionExamples", "Recipe", "Report", "RunOptions", "Score",
     "Symbols", "TextExamples", "Trained", "TreeExamples", "answer", "attachment", "baselines",
     "causal_attentions", "compare_penalties", "consider", "convert", "exercises", "family",
     "finetune", "load_parser", "load_recipe", "load_run", "nearest", "parse_sentences", "pretrain",
