@@ -20,8 +20,8 @@ texts = prompts(size, chosen.batch)
 
 
 def written() -> list[list[int]]:
-    how = {"temperature": 0, "workers": chosen.threads}
-    return [ids.tolist() for ids in continuations(model, texts, chosen.count, **how)]
+    found = continuations(model, texts, chosen.count, workers=chosen.threads)
+    return [ids.tolist() for ids in found]
 
 
 serve(written, f"NumPy {np.__version__}, tinyattn {tinyattn.__version__}")

@@ -139,25 +139,19 @@ def continuations(
     count: int,
     *,
     end: int | None = None,
-    temperature: float = 1.0,
-    top_k: int | None = None,
-    top_p: float | None = None,
-    rng: np.random.Generator | None = None,
     use_cache: bool = True,
     workers: int | None = None,
     on_written: Callable[[int], None] = lambda texts: None,
 ) -> list[np.ndarray]:
-    """What follows each text: `count` symbols, or fewer, of which the last is `end`.
+    """What most likely follows each text: `count` symbols, or fewer, of which the last is `end`.
 
     Texts of about the same length are continued together, in groups that the cores share. The
-    result does not depend on how many cores there are; what is drawn depends on the others in a
-    text's group.
+    result does not depend on how many cores there are.
 
     Args:
-        rng: each group draws from a generator of its own, spawned from this one.
+        use_cache: see `generate`.
         workers: threads; by default one a core, and on a GPU one.
         on_written: told how many texts are done, each time that a group is.
-        temperature, top_k, top_p, use_cache: see `generate`.
     """
     order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
     if workers is None:
@@ -165,17 +159,15 @@ def continuations(
     fewest, most = TOGETHER
     together = min(most, max(fewest, math.ceil(len(order) / SHARES)))
     groups = [order[i : i + together] for i in range(0, len(order), together)]
-    rngs = rng.spawn(len(groups)) if rng is not None else [None] * len(groups)
 
-    def write(group: list[int], rng: np.random.Generator | None) -> list[np.ndarray]:
+    def write(group: list[int]) -> list[np.ndarray]:
         begun = [texts[i] for i in group]
-        steps = generate(model, begun, count, temperature=temperature, top_k=top_k, top_p=top_p,
-                         rng=rng, use_cache=use_cache)  # fmt: skip
+        steps = generate(model, begun, count, temperature=0, use_cache=use_cache)
         return _written_together(begun, steps, count, end)
 
     written = [np.empty(0, np.int64)] * len(order)
     with worker_threads(), ThreadPoolExecutor(workers) as executor:
-        for group, rows in zip(groups, executor.map(write, groups, rngs), strict=True):
+        for group, rows in zip(groups, executor.map(write, groups), strict=True):
             for i, row in zip(group, rows, strict=True):
                 written[i] = row
             on_written(len(group))

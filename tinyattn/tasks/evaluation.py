@@ -104,9 +104,8 @@ def answer(
             raise DataError(f"the question {question!r} is empty")
         prompts.append(np.append(ids, vocabulary.mask))
     written = continuations(
-        trained.model, prompts, ANSWER_STEPS,
-        end=vocabulary.mask, temperature=0, on_written=on_answers,
-    )  # fmt: skip
+        trained.model, prompts, ANSWER_STEPS, end=vocabulary.mask, on_written=on_answers
+    )
     return [answer_of(ids, vocabulary) for ids in written]
 
 
