@@ -29,7 +29,7 @@ def text_of(ids: np.ndarray) -> str:
 
 
 def test_phrases_are_new_runs_of_words_with_capitals() -> None:
-    gaps = Cloze(1, 3, 3, len(ADA)).gaps(ADA)
+    gaps = Cloze(1, 3, 3, 0, len(ADA)).gaps(ADA)
     assert gaps is not None and ADA[: gaps.title] == "Ada B. King. "
     asked = [ADA[phrase.start : phrase.stop] for phrase in gaps.phrases]
     assert asked == ["She", "Rue d'Ulm"[:3], "New York", "U.S", "Łódź", "McX-Y"]
@@ -45,22 +45,33 @@ def test_phrases_are_new_runs_of_words_with_capitals() -> None:
     ["Ada was born in London", "Ada.", "Ada. ", "Ada. she was 7", "Ada Oz. Ada, Oz", "A. 7X", ""],
 )
 def test_a_document_without_title_or_phrase_has_no_gaps(text: str) -> None:
-    assert Cloze(1, 3, 3, 100).gaps(text) is None
+    assert Cloze(1, 3, 3, 0, 100).gaps(text) is None
 
 
 def test_a_phrase_and_a_cue_must_fit() -> None:
     text = "Ada. Some words before she was born in London"
     for longest, cues in ((45, 6), (24, 3), (18, 1), (11, 0)):
-        gaps = Cloze(1, 3, 3, longest).gaps(text)
+        gaps = Cloze(1, 3, 3, 0, longest).gaps(text)
         assert gaps is not None and len(gaps.phrases[-1].cues) == cues, longest
-    gaps = Cloze(1, 3, 3, 10).gaps(text)
+    gaps = Cloze(1, 3, 3, 0, 10).gaps(text)
     assert gaps is not None and len(gaps.phrases) == 1  # "Some"
-    assert Cloze(1, 3, 3, 8).gaps(text) is None
+    assert Cloze(1, 3, 3, 0, 8).gaps(text) is None
 
 
-@pytest.mark.parametrize("bad", [(-0.1, 3, 3), (1.1, 3, 3), (1, -1, 3), (1, 3, 0)])
-def test_settings_out_of_range_are_refused(bad: tuple[float, int, int]) -> None:
-    with pytest.raises(ValueError, match=r"cloze must be in 0..1, cue at least 0 and asked at le"):
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ((-0.1, 3, 3, 0), "cloze and inline must be in 0..1; got -0.1, 0"),
+        ((1.1, 3, 3, 0), "cloze and inline must be in 0..1; got 1.1, 0"),
+        ((1, 3, 3, 2), "cloze and inline must be in 0..1; got 1, 2"),
+        ((1, -1, 3, 0), "cue must be at least 0 and asked at least 1; got -1, 3"),
+        ((1, 3, 0, 0), "cue must be at least 0 and asked at least 1; got 3, 0"),
+    ],
+)
+def test_settings_out_of_range_are_refused(
+    bad: tuple[float, int, int, float], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
         Cloze(*bad, longest=100)
 
 
@@ -69,7 +80,7 @@ def test_an_exercise_is_a_title_cues_and_phrases(
     text: str, cue: int, asked: int, longest: int, seed: int
 ) -> None:
     document = f"Jo Li. {text} End {text}"
-    cloze = Cloze(1, cue, asked, longest)
+    cloze = Cloze(1, cue, asked, 0, longest)
     gaps = cloze.gaps(document)
     assume(gaps is not None)
     assert gaps is not None
@@ -91,7 +102,7 @@ def test_an_exercise_is_a_title_cues_and_phrases(
 
 
 def test_every_phrase_and_every_length_of_cue_is_drawn() -> None:
-    text, cloze = "Jo. a b C d E", Cloze(1, 2, 2, 40)
+    text, cloze = "Jo. a b C d E", Cloze(1, 2, 2, 0, 40)
     gaps = cloze.gaps(text)
     assert gaps == Gaps(4, [Phrase(8, 9, [4, 6]), Phrase(12, 13, [10])])
     rng = np.random.default_rng(0)
@@ -102,7 +113,7 @@ def test_every_phrase_and_every_length_of_cue_is_drawn() -> None:
 
 
 def test_phrases_that_do_not_fit_are_left_out() -> None:
-    text, cloze = "Jo. One two, Three, Four", Cloze(1, 0, 3, 16)
+    text, cloze = "Jo. One two, Three, Four", Cloze(1, 0, 3, 0, 16)
     gaps = cloze.gaps(text)
     assert gaps is not None and len(gaps.phrases) == 3
     rng, counts = np.random.default_rng(0), set()
@@ -111,3 +122,33 @@ def test_phrases_that_do_not_fit_are_left_out() -> None:
         assert len(inputs) <= 18
         counts.add(int((targets == MASK).sum()))
     assert counts == {1, 2}
+
+
+@given(texts, st.integers(0, 3), st.integers(9, 60), st.integers(0, 2**32))
+def test_a_title_amid_words(text: str, cue: int, longest: int, seed: int) -> None:
+    """The same phrases are asked, in the same words, as with the title at the beginning."""
+    document = f"Jo Li. {text} End"
+    both = []
+    for inline in (0, 1):
+        cloze = Cloze(1, cue, 3, inline, longest)
+        gaps = cloze.gaps(document)
+        assume(gaps is not None)
+        assert gaps is not None
+        inputs, targets = cloze(ids_of(document), gaps, MASK, np.random.default_rng(seed))
+        assert inputs.shape == targets.shape and len(inputs) <= longest + 2
+        both.append((text_of(inputs), text_of(targets)))
+    (first, asked), (second, asked_too) = both
+    before, rest = second.split("Jo Li ", 1)
+    assert first == f"Jo Li. _{rest}" and before in document[7:]
+    assert asked_too == asked[2:].rjust(len(second), chr(PAD))
+    assert len(before.split()) <= 2 and not re.search(r"[A-ZÉ]", before)
+
+
+def test_all_words_before_a_phrase_stand_before_the_title_too() -> None:
+    text, cloze = "Jo. a b C d E", Cloze(1, 0, 1, 0.5, 40)
+    gaps = cloze.gaps(text)
+    assert gaps is not None
+    rng = np.random.default_rng(0)
+    seen = {text_of(cloze(ids_of(text), gaps, MASK, rng)[0]) for _ in range(600)}
+    amid = {f"{words}Jo _{asked}" for words in ("", "a ", "b ", "a b ", "d ") for asked in "CE"}
+    assert seen == amid | {"Jo. __C", "Jo. __E"}

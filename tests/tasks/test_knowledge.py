@@ -179,7 +179,7 @@ def test_a_cloze_needs_a_title(people: World, small: Small, tmp_path: Path) -> N
     lines = documents_of(titled)
     ids = [np.array([ord(c) for c in line]) for line in lines]
     for share in (0.0, 0.5, 1.0):
-        cloze = Cloze(share, 2, 1, 72)
+        cloze = Cloze(share, 2, 1, 0, 72)
         data = DocumentExamples(
             ids, Corruption(72, 0.0), 1, cloze=cloze, gaps=[cloze.gaps(line) for line in lines],
             batch=4, length=80, seed=0, shuffle=True,
@@ -188,7 +188,7 @@ def test_a_cloze_needs_a_title(people: World, small: Small, tmp_path: Path) -> N
                  for i in range(len(ids))]  # fmt: skip
         assert abs(np.mean(given) - share) < 0.2 and (share == 0.5 or len({*given}) == 1)
     for bad, message in (
-        ({"data__cloze": 1.5}, "cloze must be in 0..1, cue at least 0 and asked"),
+        ({"data__cloze": 1.5}, "cloze and inline must be in 0..1; got 1.5, 0"),
         ({"data__cloze": 0.5, "data__objective": "next"}, "cloze is for objective 'span'"),
     ):
         with pytest.raises(SettingError, match=message):

@@ -7,10 +7,13 @@ and at most a few words before each phrase that it asks for:
     Ada King. She was a writer born in London.   ->   Ada King. <MASK>born in <MASK>London<MASK>
 
 All that lies between and behind is hidden and not asked for. So what is learnt has to hang on the
-name. Asked for are phrases with capitals, so names, months and the first words of sentences, where
-they are new: salient spans, as in Guu and others 2020, but found by their letters alone. Only they
-are trained, as in a question only the answer is: what is given need not be guessed. Next:
-questions.
+name. And on nothing but the name, if it also stands amid words, as in a question:
+
+    was a Ada King born in <MASK>London<MASK>
+
+Asked for are phrases with capitals, so names, months and the first words of sentences, where they
+are new: salient spans, as in Guu and others 2020, but found by their letters alone. Only they are
+trained, as in a question only the answer is: what is given need not be guessed. Next: questions.
 """
 
 from __future__ import annotations
@@ -55,6 +58,8 @@ class Cloze:
         share: of the exercises, of documents that can be asked something.
         cue: at most so many words before a phrase are shown; how many, is drawn.
         asked: at most so many phrases in one exercise; how many and which, is drawn.
+        inline: the share of clozes in which the title stands amid words: at most two before it,
+            and neither full stop nor MASK behind it.
         longest: of title, cue and phrase together; in symbols. A document itself may be longer.
     Raises: ValueError for one out of range.
     """
@@ -62,13 +67,15 @@ class Cloze:
     share: float
     cue: int
     asked: int
+    inline: float
     longest: int
 
     def __post_init__(self) -> None:
-        if not (0 <= self.share <= 1 and self.cue >= 0 and self.asked >= 1):
+        if not (0 <= self.share <= 1 and 0 <= self.inline <= 1):
+            raise ValueError(f"cloze and inline must be in 0..1; got {self.share}, {self.inline}")
+        if not (self.cue >= 0 and self.asked >= 1):
             raise ValueError(
-                "cloze must be in 0..1, cue at least 0 and asked at least 1; "
-                f"got {self.share}, {self.cue} and {self.asked}"
+                f"cue must be at least 0 and asked at least 1; got {self.cue}, {self.asked}"
             )
 
     def gaps(self, text: str) -> Gaps | None:
@@ -95,12 +102,12 @@ class Cloze:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Inputs and targets of one random exercise from `document`, (n,) ids.
 
-        The text is the title and MASK, then for each phrase cue, MASK, phrase, MASK. Targets are
-        the phrases, each with the MASK that ends it; all else is PAD. Inputs are at most
-        longest + 2: the first phrase that does not fit ends the exercise.
+        The text is the title and MASK, or the title amid words; then for each phrase cue, MASK,
+        phrase, MASK. Targets are the phrases, each with the MASK that ends it; all else is PAD.
+        Inputs are at most longest + 2: the first phrase that does not fit ends the exercise.
         """
         gap, room = np.array([mask]), self.longest + 2 - gaps.title
-        pieces = [(document[: gaps.title], False), (gap, False)]
+        pieces = []
         for i in rng.permutation(len(gaps.phrases))[: int(rng.integers(self.asked)) + 1]:
             phrase = gaps.phrases[i]
             shown = min(int(rng.integers(self.cue + 1)), len(phrase.cues))
@@ -110,9 +117,24 @@ class Cloze:
                 break
             pieces += [(document[begin : phrase.start], False), (gap, False)]
             pieces += [(document[phrase.start : phrase.stop], True), (gap, True)]
+        title = document[: gaps.title]
+        opening = [title, gap]
+        if rng.random() < self.inline:
+            opening = [document[_some_words(gaps, room, rng)], title[:-2], title[-1:]]
+        pieces = [*((ids, False) for ids in opening), *pieces]
         text = np.concatenate([ids for ids, _ in pieces])
         trained = np.concatenate([np.full(len(ids), answer) for ids, answer in pieces])
         return text[:-1], np.where(trained, text, PAD)[1:]
+
+
+def _some_words(gaps: Gaps, room: int, rng: np.random.Generator) -> slice:
+    """Where up to two words stand before a phrase; nowhere, if they take more than `room`."""
+    phrase = gaps.phrases[int(rng.integers(len(gaps.phrases)))]
+    starts = [*phrase.cues, phrase.start]
+    first = int(rng.integers(len(starts)))
+    last = min(first + int(rng.integers(3)), len(starts) - 1)
+    begin, end = starts[first], starts[last]
+    return slice(begin, end if end - begin <= room else begin)
 
 
 def _capitals(text: str, begin: int) -> list[tuple[int, int]]:

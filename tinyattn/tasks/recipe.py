@@ -30,9 +30,10 @@ class DataSettings:
     truncate: float = 1.0
     shortest: int = 4
     words: int = 0
-    cloze: float = 0.0  # the share of clozes; see tinyattn.data.Cloze for these three
+    cloze: float = 0.0  # the share of clozes; see tinyattn.data.Cloze for these four
     cue: int = 3
     asked: int = 3
+    inline: float = 0.0
     length: int = 0  # positions of an example in the count of tokens; 0: the context
     blank_lines: bool = False  # whether an empty line is a document
     ascii_questions: bool = False  # whether finetuning drops what is not ASCII
@@ -54,7 +55,7 @@ class DataSettings:
 
     def clozes(self) -> Cloze:
         """How documents become clozes. Raises: ValueError for a setting out of range."""
-        return Cloze(self.cloze, self.cue, self.asked, self.longest)
+        return Cloze(self.cloze, self.cue, self.asked, self.inline, self.longest)
 
 
 @dataclass(frozen=True)
