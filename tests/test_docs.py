@@ -21,8 +21,8 @@ from tinyattn.tensor import OPS
 
 ROOT = Path(__file__).parents[1]
 DERIVATIONS = sorted((ROOT / "derivations").glob("[0-9]*.md"))
-PAGES = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "derivations/README.md",
-                                    "benchmarks/world.md")), *DERIVATIONS]  # fmt: skip
+PAGES = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "derivations/README.md")),
+         *sorted((ROOT / "benchmarks").glob("*.md")), *DERIVATIONS]  # fmt: skip
 SOURCES = [*sorted((ROOT / "tinyattn").rglob("*.py")), *sorted((ROOT / "examples").glob("*.py"))]
 
 PYTHON = re.compile(r"^```python\n(.*?)^```\n(?:\n*```text\n(.*?)^```$)?", re.M | re.S)

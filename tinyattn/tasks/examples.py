@@ -18,7 +18,7 @@ from tinyattn.data.vocabulary import Vocabulary
 
 Example = tuple[np.ndarray, np.ndarray]  # inputs and targets, of equal length
 
-WINDOW = 8
+POOL = 8
 """Batches among which shuffled examples are sorted by length: enough that a batch holds little
 padding, few enough that its examples differ from epoch to epoch."""
 
@@ -48,9 +48,9 @@ class Examples:
         order = rng.permutation(self.count) if self.shuffle else np.arange(self.count)
         examples = [self.example(int(i), rng) for i in order]
         if self.shuffle:
-            width = WINDOW * self.batch
-            windows = [examples[i : i + width] for i in range(0, self.count, width)]
-            examples = [e for w in windows for e in sorted(w, key=lambda e: len(e[0]))]
+            size = POOL * self.batch
+            pools = [examples[i : i + size] for i in range(0, self.count, size)]
+            examples = [e for pool in pools for e in sorted(pool, key=lambda e: len(e[0]))]
         starts = np.arange(0, self.count, self.batch)
         if self.shuffle:
             rng.shuffle(starts)
