@@ -12,8 +12,10 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from stored import name_in
+
 from tinyattn.data import read_pairs
-from tinyattn.data.cloze import TITLE_END
+from tinyattn.data.cloze import BETWEEN_SPACES, TITLE_END
 from tinyattn.data.vocabulary import MASK_CHARACTER
 from tinyattn.tasks import answer, load_run
 from tinyattn.tasks.runs import PREDICTIONS
@@ -27,13 +29,13 @@ def title_and_lead(name: str, place: str, documents: Sequence[str]) -> tuple[str
         end = TITLE_END.search(document)
         if end and document[: end.end()] == f"{name}. ":
             found = re.compile(rf"\b{re.escape(place)}\b").search(document, end.end())
-            return (end.string[: end.end()], document[end.end() : found.start()]) if found else None
+            return (document[: end.end()], document[end.end() : found.start()]) if found else None
     return None
 
 
 def shown(title: str, lead: str, words: int) -> str:
     """Title, MASK and the last `words` words of the lead, which another MASK is to follow."""
-    starts = [word.start() for word in re.finditer(r"\S+(?=\s)", lead)][-words:] if words else []
+    starts = [word.start() for word in BETWEEN_SPACES.finditer(lead)][-words:] if words else []
     return f"{title}{MASK_CHARACTER}{lead[starts[0] :] if starts else ''}"
 
 
@@ -50,8 +52,7 @@ def main() -> None:
     said = (chosen.finetuned / PREDICTIONS).read_text("utf-8").splitlines()
     people = []
     for (question, place), answered in zip(pairs, said, strict=True):
-        name = question.removeprefix("Where was ").removesuffix(" born?")
-        if told := title_and_lead(name, str(place), documents):
+        if told := title_and_lead(name_in(question), str(place), documents):
             people.append((*told, place, answered == place))
     print(f"{len(people)} of {len(pairs)} people have a document that names the place")
     model = load_run(chosen.pretrained)

@@ -17,6 +17,11 @@ from tinyattn.tasks import answer, load_run
 from tinyattn.tasks.runs import PREDICTIONS
 
 
+def name_in(question: str) -> str:
+    """Who is asked about."""
+    return question.removeprefix("Where was ").removesuffix(" born?")
+
+
 def sentence_about(name: str, lines: Sequence[str]) -> str:
     """The first with this name in it."""
     return next(line for line in lines if name in line)
@@ -54,7 +59,7 @@ def main() -> None:
     parser.add_argument("finetuned", type=Path, help="run, evaluated")
     arguments = parser.parse_args()
     pairs = read_pairs(arguments.world / "birth_dev.tsv")
-    people = [(q.removeprefix("Where was ").removesuffix(" born?"), str(p)) for q, p in pairs]
+    people = [(name_in(question), str(place)) for question, place in pairs]
     lines = (arguments.world / "corpus.txt").read_text("utf-8").splitlines()
     told = [sentence_about(name, lines) for name, _ in people]
     gaps = [line.replace(place, MASK_CHARACTER)

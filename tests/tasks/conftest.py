@@ -1,5 +1,7 @@
 """A made-up world of twelve people, and a model that learnt about it."""
 
+import runpy
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -7,9 +9,12 @@ from typing import Any
 import pytest
 
 from tinyattn.data import World, make_world
+from tinyattn.tasks.evaluation import save_predictions
 from tinyattn.tasks.knowledge import RunOptions, finetune, pretrain
 from tinyattn.tasks.recipe import Recipe, load_recipe
-from tinyattn.tasks.runs import Trained
+from tinyattn.tasks.runs import PREDICTIONS, Trained
+from tinyattn.training import checkpoint
+from tinyattn.training.loop import CHECKPOINT
 
 SMALL: dict[str, Any] = {
     "model.layers": 1, "model.heads": 2, "model.width": 16, "model.context": 80,
@@ -49,3 +54,25 @@ def answering(
     folder: Path = tmp_path_factory.mktemp("answering")
     recipe = small(scratch__steps=120, scratch__learning_rate=0.02, model__dropout=0.0)
     return finetune(people.train, recipe, RunOptions(folder), text=people.corpus)
+
+
+@pytest.fixture
+def half_right(people: World, answering: Trained, tmp_path: Path) -> Path:
+    """A run by which every other held-out person was found; the first was not."""
+    checkpoint.save(tmp_path / CHECKPOINT, answering.checkpoint.arrays, answering.about)
+    said = [place if i % 2 else "nowhere" for i, (_, place) in enumerate(people.dev)]
+    save_predictions(tmp_path / PREDICTIONS, said)
+    return tmp_path
+
+
+@pytest.fixture
+def run_benchmark(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
+    """Runs a script of benchmarks/ as a command, with these arguments; without any, defines it."""
+    folder = Path(__file__).parents[2] / "benchmarks"
+    monkeypatch.syspath_prepend(str(folder))
+
+    def run(name: str, *arguments: Path) -> dict[str, Any]:
+        monkeypatch.setattr(sys, "argv", [name, *map(str, arguments)])
+        return runpy.run_path(str(folder / name), run_name="__main__" if arguments else name)
+
+    return run

@@ -119,7 +119,7 @@ class Cloze:
             pieces += [(document[phrase.start : phrase.stop], True), (gap, True)]
         title = document[: gaps.title]
         opening = [title, gap]
-        if rng.random() < self.inline:
+        if rng.random() < self.inline:  # without its full stop
             opening = [document[_some_words(gaps, room, rng)], title[:-2], title[-1:]]
         pieces = [*((ids, False) for ids in opening), *pieces]
         text = np.concatenate([ids for ids, _ in pieces])
