@@ -13,7 +13,7 @@ from typing import Any
 from peers import interpreter, need
 
 HERE = Path(__file__).resolve().parent
-THREADS_OF_THE_CALLER = ("OPENBLAS_", "OMP_", "MKL_")
+THREADS_OF_THE_CALLER = ("OPENBLAS_NUM_THREADS", "OMP_", "MKL_")
 """Settings that the contenders do not inherit: each runs as its library comes."""
 
 

@@ -3,14 +3,14 @@
 import platform
 from pathlib import Path
 
-from tinyattn.backend import available_cores
+from tinyattn.backend import available_cores, blas
 
 
 def machine() -> str:
-    """Processor, cores that may be used, system and Python."""
+    """Processor, cores that may be used, system, Python, and what multiplies matrices."""
     path = Path("/proc/cpuinfo")
     lines = path.read_text().splitlines() if path.exists() else []
     model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")),
                  platform.processor())  # fmt: skip
-    system = f"{platform.system()}, Python {platform.python_version()}"
+    system = f"{platform.system()}, Python {platform.python_version()}, {blas()}"
     return f"{model}, {available_cores()} cores, {system}"

@@ -188,6 +188,20 @@ def available_cores() -> int:
     return os.cpu_count() or 1
 
 
+def blas() -> str:
+    """The library of matrix products, its version, and the processors that its kernels are for.
+
+    Products are most of a step, and kernels for wider registers can take half the time.
+    """
+    from threadpoolctl import threadpool_info
+
+    pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
+    if not pools:
+        return "unknown"
+    kernels = f" ({pools[0]['architecture']})" if pools[0].get("architecture") else ""
+    return f"{pools[0]['internal_api']} {pools[0].get('version')}{kernels}"
+
+
 def one_blas_thread() -> Any:
     """A context inside which a matrix product uses one thread: more do not help a small one."""
     from threadpoolctl import threadpool_limits

@@ -52,10 +52,9 @@ def _about_run(start: Path) -> dict[str, Any]:
 
 def _about_machine() -> dict[str, Any]:
     import numpy as np
-    from threadpoolctl import threadpool_info
 
     from tinyattn.attention import spell_out
-    from tinyattn.backend import available_cores, get_device
+    from tinyattn.backend import available_cores, blas, get_device
     from tinyattn.models import MECHANISMS
     from tinyattn.report import curves
     from tinyattn.tasks.recipe import recipe_names
@@ -68,14 +67,12 @@ def _about_machine() -> dict[str, Any]:
         cuda = str(error)
     else:
         cuda = "ready"
-    blas = [f"{i['internal_api']} {i.get('version')}" for i in threadpool_info()
-            if i["user_api"] == "blas"]  # fmt: skip
     return {
         "version": __version__,
         "devices": devices,
         "backend": f"numpy {np.__version__}",
         "threads": available_cores(),
-        "blas": ", ".join(blas) or "unknown",
+        "blas": blas(),
         "cuda": cuda,
         "pictures": "matplotlib" if curves.available() else "no: pip install 'tinyattn[plot]'",
         "recipes": recipe_names(),
