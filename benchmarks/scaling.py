@@ -158,14 +158,15 @@ def fit(axis: str, points: Sequence[Point], rate: float) -> Fit:
     x = np.array([getattr(p, axis) for p in on], float)
     taken = np.array([p.seconds / p.tokens for p in on])
     counted = np.array([p.multiply_adds / rate for p in on])
-    return Fit(axis, slope(x, taken), slope(x, counted), two_terms(axis, x, taken),
-               two_terms(axis, x, counted))  # fmt: skip
+    powers = (round(slope(x, y), 6) + 0.0 for y in (taken, counted))  # no -0.00
+    return Fit(axis, *powers, two_terms(axis, x, taken), two_terms(axis, x, counted))
 
 
 def two_terms(axis: str, x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
     """The factors of the two terms that fit best: least squares of the relative errors."""
     columns = np.stack([function(x) / y for _, function in TERMS[axis]], axis=1)
     factors = np.linalg.lstsq(columns, np.ones(len(x)), rcond=None)[0]
+    factors[np.abs(factors) < 1e-9 * np.abs(factors).max()] = 0  # rounding, no term
     return float(factors[0]), float(factors[1])
 
 

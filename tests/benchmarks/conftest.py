@@ -12,7 +12,7 @@ import pytest
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 NAMES = ("adamw", "agreement", "attention_inputs", "busy", "by_minute", "common", "compare",
          "contender", "muon", "peers", "plain_gpt", "race", "ratios", "rows", "scaling", "table",
-         "workloads")  # fmt: skip
+         "workloads", "writing")  # fmt: skip
 
 
 @pytest.fixture(scope="module")

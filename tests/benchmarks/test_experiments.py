@@ -1,4 +1,4 @@
-"""The smaller benchmarks, on next to nothing: a run by the minute, and what Muon costs and does."""
+"""The smaller benchmarks, on next to nothing: by the minute, Muon, a written symbol."""
 
 import json
 import sys
@@ -86,3 +86,20 @@ def test_every_way_is_trained_with_and_none_stays(
     with pytest.raises(ZeroDivisionError):
         tiny.train([0], epochs=3, rate=0.5)
     assert optimizers.orthogonal is orthogonal
+
+
+def test_where_the_time_of_a_symbol_goes(
+    bench: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A layer takes 20 operations; embedding, position, their sum, the last norm and the head 5."""
+    script = bench.writing
+    monkeypatch.setattr(script, "A5", bench.muon.replace(
+        script.A5, context=32, layers=2, heads=2, width=32))  # fmt: skip
+    monkeypatch.setattr(script, "ROUNDS", 2)
+    monkeypatch.setattr(script, "COUNT", 6)
+    script.main()
+    for row, texts in zip(capsys.readouterr().out.splitlines()[1:3], ("1", "32"), strict=True):
+        number, symbol, product, call, rest = row.replace("ms", "").split()[:5]
+        assert number == texts and row.endswith("45 calls")
+        assert float(product) + float(call) + float(rest) == pytest.approx(float(symbol), abs=0.03)
+        assert float(call) > 0

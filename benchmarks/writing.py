@@ -1,0 +1,99 @@
+"""Where the time of a written symbol goes: python benchmarks/writing.py
+
+The assignment's model continues 1 and 32 texts, greedily and with its cache, in one thread, as
+generation's races in compare.py do. Beside the time of a symbol stand two things that it has to
+wait for: every matrix of the model is multiplied once, and every operation is called. Both are
+measured alone, in turn with the writing: the products in plain NumPy, the calls as additions of
+one number to another.
+"""
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from machine import machine
+
+from tinyattn import Tensor, ops
+from tinyattn.backend import keep_freed_memory, one_blas_thread
+from tinyattn.graph import no_grad
+from tinyattn.models import GPT, GPTConfig
+from tinyattn.models.generate import generate
+from tinyattn.op import observed
+
+A5 = GPTConfig(vocabulary=256, context=128, layers=4, heads=8, width=256)
+ROUNDS, PROMPT, COUNT = 11, 8, 120
+CALLS = 1000
+
+
+def seconds(action: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    action()
+    return time.perf_counter() - began
+
+
+def write(model: GPT, texts: np.ndarray) -> None:
+    for _ in generate(model, texts, COUNT, temperature=0):
+        pass
+
+
+def calls(model: GPT, texts: np.ndarray) -> float:
+    """How many operations a symbol takes."""
+    called = 0
+
+    def count(function: Callable[..., Any]) -> Callable[..., Any]:
+        nonlocal called
+        called += 1
+        return function
+
+    with observed(count):
+        write(model, texts)
+    return called / COUNT
+
+
+def parts(rows: int) -> tuple[float, float, float, float]:
+    """Milliseconds of a symbol, of its products and of its calls; and how many calls."""
+    rng = np.random.default_rng(0)
+    model = GPT(A5, seed=0)
+    texts = rng.integers(1, A5.vocabulary, (rows, PROMPT))
+    tables = ("embedding.weight", "positions.weight")
+    matrices = [p.data for name, p in model.named_parameters()
+                if p.ndim == 2 and name not in tables]  # fmt: skip
+    factors = {len(w): rng.standard_normal((rows, len(w)), np.float32) for w in matrices}
+    one = Tensor(1.0)
+
+    def products() -> None:
+        for _ in range(COUNT):
+            for w in matrices:
+                factors[len(w)] @ w
+
+    def additions() -> None:
+        with no_grad():
+            for _ in range(CALLS):
+                ops.add(one, one)
+
+    per_symbol = calls(model, texts)
+    scales = {"symbol": 1 / COUNT, "products": 1 / COUNT, "calls": per_symbol / CALLS}
+    actions = {"symbol": lambda: write(model, texts), "products": products, "calls": additions}
+    taken: dict[str, list[float]] = {name: [] for name in actions}
+    for _ in range(ROUNDS):
+        for name, action in actions.items():
+            taken[name].append(1000 * scales[name] * seconds(action))
+    symbol, product, call = (statistics.median(times) for times in taken.values())
+    return symbol, product, call, per_symbol
+
+
+def main() -> None:
+    keep_freed_memory()
+    print("texts  a symbol of each   products     calls     the rest")
+    with one_blas_thread():
+        for rows in (1, 32):
+            symbol, product, call, count = parts(rows)
+            print(f"{rows:5} {symbol:14.2f} ms {product:7.2f} ms {call:6.2f} ms "
+                  f"{symbol - product - call:9.2f} ms   {count:.0f} calls")  # fmt: skip
+    print(machine())
+
+
+if __name__ == "__main__":
+    main()
