@@ -90,7 +90,8 @@ def test_an_exercise_is_a_title_cues_and_phrases(
     title, *questions, rest = said.split("_")
     assert title == "Jo Li. " and rest == "" and 2 <= len(questions) <= 2 * asked
     answers, at = questions[1::2], len(title)
-    assert len({*answers}) == len(answers)  # none is asked twice, so none is given away
+    for i, phrase in enumerate(answers):  # none is given away by what stands before it
+        assert phrase not in "_".join([title, *questions[: 2 * i + 1]])
     for shown, phrase in zip(questions[::2], answers, strict=True):
         assert shown + phrase in document[7:] and phrase[0].isupper()
         assert not any(word[0].isupper() for word in re.findall(r"\w+", shown))
@@ -142,6 +143,28 @@ def test_a_title_amid_words(text: str, cue: int, longest: int, seed: int) -> Non
     assert first == f"Jo Li. _{rest}" and before in document[7:]
     assert asked_too == asked[2:].rjust(len(second), chr(PAD))
     assert len(before.split()) <= 2 and not re.search(r"[A-ZÉ]", before)
+
+
+def test_a_phrase_that_holds_another_is_not_asked() -> None:
+    """Were it asked first, it would show the other."""
+    text = "Jo. He was born in London, lived in London Bridge, and died in Bridge End"
+    gaps = Cloze(1, 3, 3, 0, len(text)).gaps(text)
+    assert gaps is not None
+    assert [text[p.start : p.stop] for p in gaps.phrases] == ["He", "London", "Bridge End"]
+
+
+def test_words_stand_before_the_title_where_a_further_phrase_had_no_room() -> None:
+    text = "Jo. in Rome, and Constantinople"
+    cloze = Cloze(1, 0, 999, 1, 23)  # nearly always both are asked, and one has no room
+    gaps = cloze.gaps(text)
+    assert gaps is not None and len(gaps.phrases) == 2
+    rng = np.random.default_rng(0)
+    seen = {text_of(cloze(ids_of(text), gaps, MASK, rng)[0]) for _ in range(300)}
+    assert seen == {
+        f"{words}Jo _{phrase}"
+        for words in ("", "in ", "and ")
+        for phrase in ("Rome", "Constantinople")
+    }
 
 
 def test_all_words_before_a_phrase_stand_before_the_title_too() -> None:

@@ -81,16 +81,21 @@ class Cloze:
     def gaps(self, text: str) -> Gaps | None:
         """What can be asked of a document that begins with a title, which a full stop ends.
 
-        None if it has no title, or behind it no phrase with a capital that fits and is new, that
-        is, does not stand in the title or anywhere else before.
+        None if it has no title, or behind it no phrase with a capital that fits and is new: it
+        does not stand in the title or anywhere else before, and no other such phrase in it. So no
+        answer shows another.
         """
         end = TITLE_END.search(text)
         if end is None:
             return None
         title = before = end.end()
-        phrases = []
+        phrases: list[Phrase] = []
         for start, stop in _capitals(text, title):
-            if text[start:stop] not in text[:start] and title + stop - start <= self.longest:
+            said = text[start:stop]
+            new = said not in text[:start] and not any(
+                text[p.start : p.stop] in said for p in phrases
+            )
+            if new and title + stop - start <= self.longest:
                 words = [word.start() for word in BETWEEN_SPACES.finditer(text, before, start)]
                 cues = [word for word in words if title + stop - word <= self.longest]
                 phrases.append(Phrase(start, stop, cues))
@@ -112,9 +117,10 @@ class Cloze:
             phrase = gaps.phrases[i]
             shown = min(int(rng.integers(self.cue + 1)), len(phrase.cues))
             begin = phrase.cues[-shown] if shown else phrase.start
-            room -= phrase.stop - begin + 2
-            if room < 0:
+            needed = phrase.stop - begin + 2
+            if needed > room:
                 break
+            room -= needed
             pieces += [(document[begin : phrase.start], False), (gap, False)]
             pieces += [(document[phrase.start : phrase.stop], True), (gap, True)]
         title = document[: gaps.title]
