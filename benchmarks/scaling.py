@@ -2,8 +2,8 @@
 
 Around A5's model width, depth, length of the text T and batch are varied, each alone. All sizes
 take steps in turn, so that what else the machine does falls on all alike; the table shows medians,
-and what the watch of `tinyattn profile` saw in other steps: multiply-adds, and where threads spend
-their time. Below it stand the powers that fit the time of a token best, beside those that fit its
+and what `tinyattn profile` would show of other steps: multiply-adds, and where threads spend their
+time. Below it stand the powers that fit the time of a token best, beside those that fit its
 multiply-adds; and two terms, since no size is free of a part that grows otherwise
 (derivations/25_scaling.md). Random ids, dropout 0.1, AdamW; some minutes on two cores.
 """

@@ -187,7 +187,7 @@ def test_options_and_recipes_that_the_readme_mentions_exist() -> None:
     parameters = [p for command in main.commands.values() for p in command.params]
     options = {o for p in parameters if isinstance(p, click.Option) for o in p.opts} | {"--help"}
     assert set(re.findall(r"(?<![\w-])--[a-z][\w-]*", text)) <= options
-    assert set(re.findall(r"--recipe (\w+)", text)) <= set(recipe_names())
+    assert set(re.findall(r"--recipe ([\w-]+)", text)) <= set(recipe_names())
 
 
 # Mathematics -------------------------------------------------------------------------------

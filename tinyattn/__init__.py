@@ -21,7 +21,7 @@ One letter an axis, one meaning everywhere:
     B batch             T query positions    S key positions    C model width
     H heads             D head width         F feed-forward     V vocabulary
     L latents           R projected length   K block size       E value width
-    G global blocks     M, N any
+    G global blocks     Q block of queries   M, N any
 """
 
 from importlib.metadata import PackageNotFoundError, version

@@ -79,7 +79,8 @@ def test_evaluate(job: Any, tinyattn: Any, as_json: AsJson, tmp_path: Path) -> N
     assert found.keys() == SCORE | {"predictions"} and found["total"] == 4
     assert predictions.read_bytes().count(b"\n") == 4
     file = job.finetuned / "checkpoint.safetensors"
-    assert as_json("evaluate", job.dev, "--from", file, "--predictions", predictions) == found
+    words = ["evaluate", job.dev, "--from", file, "--predictions", predictions]
+    assert as_json(*words) == as_json(*words, "--workers", 1) == found
 
 
 def test_evaluating_an_examination(
@@ -182,6 +183,16 @@ def test_options_come_before_the_environment_and_that_before_the_file(
     tinyattn(*words, "--steps", 1, "--set", "model.width=8", env=environment)
     run = as_json("info", "--from", tmp_path)
     assert (run["steps"], run["seed"], run["model.width"]) == (1, 7, 8)
+
+
+def test_epochs_count_although_the_recipe_says_steps(
+    job: Any, as_json: AsJson, tmp_path: Path
+) -> None:
+    words = ["pretrain", job.corpus, *job.settings, "--out", tmp_path / "run"]
+    documents = len(job.corpus.read_text().splitlines())
+    assert as_json(*words, "--set", "pretrain.batch=50", "--epochs", 2)["step"] == 2 * -(
+        -documents // 50
+    )
 
 
 def test_finetuning_goes_on_with_the_settings_of_pretraining(job: Any, as_json: AsJson) -> None:

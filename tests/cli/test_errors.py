@@ -160,6 +160,8 @@ def test_a_mistake_is_told_in_one_line(
             "want TABLE.KEY=VALUE; got 'pretrain.learning_rate'",
         ),
         ("pretrain x --steps 0", "0 is not in the range x>=1"),
+        ("pretrain x --steps 3 --epochs 2", "give either --epochs or --steps"),
+        ("pretrain x --device cuda --workers 2", "--workers are threads of the CPU; leave it out"),
         ("pretrain x --unknown drop", "--unknown is for --questions; give that too"),
         ("pretrain x --device tpu", "'tpu' is not one of 'cpu', 'cuda'"),
         ("finetune x --from y --corpus z", "not both"),

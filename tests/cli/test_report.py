@@ -47,7 +47,7 @@ def test_other_texts_than_those_of_the_run_are_noticed(
     plain = ["evaluate", job.dev, "--predictions", tmp_path / "p", "--report", "--from"]
     other = [*plain, job.finetuned, "--train", job.dev, "--corpus", job.corpus]
     said = tinyattn(*other).stderr
-    assert said.startswith("note: the model was finetuned on other pairs")
+    assert said.startswith("note: the model was taught by other pairs")
     assert said.count("\n") == 1
     odd = tmp_path / "odd.txt"
     odd.write_text(job.corpus.read_text()[:-40])

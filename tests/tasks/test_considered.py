@@ -18,7 +18,7 @@ from tinyattn.tasks.considered import (
     occurrences,
 )
 from tinyattn.tasks.evaluation import Score
-from tinyattn.tasks.knowledge import RunOptions, finetune
+from tinyattn.tasks.knowledge import RunOptions, finetune, pretrain
 from tinyattn.tasks.runs import Trained
 from tinyattn.tasks.similarity import nearest
 
@@ -197,6 +197,17 @@ def test_a_run_knows_the_pairs_that_it_was_taught(answering: Trained, people: Wo
     assert as_taught(people.train, answering) == (people.train, True)
     assert as_taught(people.dev, answering) == (people.dev, False)
     assert as_taught(people.train[::-1], answering)[1] is False
+
+
+def test_pairs_among_the_exercises_of_pretraining_were_taught_too(
+    people: World, small: Any, tmp_path: Any
+) -> None:
+    odd = [("Where was Ünal born?", "Zürich"), *people.train]
+    run = RunOptions(tmp_path)
+    mixed = pretrain(people.corpus, small(), run, questions=odd, unknown="drop")
+    read = [("Where was nal born?", "Zrich"), *people.train]
+    assert as_taught(odd, mixed) == (read, True)
+    assert as_taught(people.dev, mixed) == (people.dev, False)
 
 
 @pytest.mark.parametrize("ascii_questions", [False, True])

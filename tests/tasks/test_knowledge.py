@@ -189,7 +189,8 @@ def test_a_cloze_needs_a_title(people: World, small: Small, tmp_path: Path) -> N
         assert abs(np.mean(given) - share) < 0.2 and (share == 0.5 or len({*given}) == 1)
     for bad, message in (
         ({"data__cloze": 1.5}, "cloze and inline must be in 0..1; got 1.5, 0"),
-        ({"data__cloze": 0.5, "data__objective": "next"}, "cloze is for objective 'span'"),
+        ({"data__cloze": 0.5, "data__objective": "next"}, "no clozes; .* set data.cloze to 0"),
+        ({"data__inline": 0.5}, "inline 0.5 is a share of the clozes; set data.cloze too"),
     ):
         with pytest.raises(SettingError, match=message):
             small(**bad)

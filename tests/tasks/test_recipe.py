@@ -1,6 +1,7 @@
 """Recipes: nothing that is misspelt gets through, and what is written reads back the same."""
 
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,12 @@ def test_every_recipe_reads_back_equal(name: str, tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(text)
     for other in recipe_names():  # a whole config leaves nothing of what it is laid over
         assert load_recipe(other, config=tmp_path / "config.toml") == recipe
+
+
+def test_the_longer_recipe_is_the_shorter_one_with_more_epochs() -> None:
+    hour, best = load_recipe("a5-hour"), load_recipe("a5-best")
+    assert best.pretrain.epochs > hour.pretrain.epochs
+    assert replace(best, pretrain=replace(best.pretrain, epochs=hour.pretrain.epochs)) == hour
 
 
 def test_settings_come_before_the_file_and_that_before_the_recipe(tmp_path: Path) -> None:

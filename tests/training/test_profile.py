@@ -21,7 +21,7 @@ from tinyattn.tensor import OPS, gradients
 from tinyattn.training import make_optimizers, profile_step
 from tinyattn.training import profile as module
 from tinyattn.training.counting import multiply_adds
-from tinyattn.training.watch import PARTS, Watch
+from tinyattn.training.observer import PARTS, Observer
 
 rng = np.random.default_rng(0)
 
@@ -155,8 +155,8 @@ def test_other_ops_count_nothing() -> None:
 # Watching ----------------------------------------------------------------------------------
 
 
-def total(watch: Watch, direction: str) -> float:
-    return sum(note.multiply_adds for note in watch.notes if note.direction == direction)
+def total(observer: Observer, direction: str) -> float:
+    return sum(note.multiply_adds for note in observer.notes if note.direction == direction)
 
 
 @pytest.mark.parametrize(
@@ -176,15 +176,15 @@ def test_it_agrees_with_what_a_block_says_it_costs(name: str, pair: str, causal:
     if causal and "causal" in block.cannot:
         pytest.skip("it looks both ways only")
     x = Tensor(rng.standard_normal((1, T, C)), dtype="float32", requires_grad=True)
-    watch = Watch()
-    with observed(watch.observe):
+    observer = Observer()
+    with observed(observer.observe):
         y = block(x, causal=causal)
         y.backward(np.ones(y.shape))
     said = formula_value(block.multiply_adds, letters(block, T, causal))
-    found = Fraction(total(watch, "forward"))
+    found = Fraction(total(observer, "forward"))
     hidden = T * (T - 1) // 2 if causal else 0
     assert found == said - hidden * formula_value(pair, {"C": C, "H": H})
-    assert total(watch, "backward") == 2 * found
+    assert total(observer, "backward") == 2 * found
 
 
 def test_looking_on_changes_nothing_and_ends_with_the_context() -> None:
@@ -195,54 +195,54 @@ def test_looking_on_changes_nothing_and_ends_with_the_context() -> None:
         y = ops.attention(ops.linear(x, weight), x, ops.gelu(x))
         return [y.numpy(), *(g for _, g in gradients((y * y).sum()))]
 
-    plain, watch = run(), Watch()
-    with observed(watch.observe):
+    plain, observer = run(), Observer()
+    with observed(observer.observe):
         seen = run()
-        number = len(watch.notes)
+        number = len(observer.notes)
     for a, b in zip(plain, seen, strict=True):
         np.testing.assert_array_equal(a, b)
-    assert {(n.name, n.direction) for n in watch.notes} >= {
+    assert {(n.name, n.direction) for n in observer.notes} >= {
         (name, way)
         for name in ("linear", "attention", "multiply")
         for way in ("forward", "backward")
     }
     run()
-    assert len(watch.notes) == number
+    assert len(observer.notes) == number
 
 
-def test_an_error_ends_the_watch_and_says_what_it_always_says() -> None:
-    watch = Watch()
-    with pytest.raises(ValueError, match="matmul: inner sizes must match"), observed(watch.observe):
+def test_an_error_ends_the_observation_and_says_what_it_always_says() -> None:
+    observer, message = Observer(), "matmul: inner sizes must match"
+    with pytest.raises(ValueError, match=message), observed(observer.observe):
         ops.matmul(np.ones((2, 3)), np.ones((2, 3)))
     ops.add(1.0, np.ones(2))
-    assert watch.notes == []
+    assert observer.notes == []
 
 
 def test_bytes_are_those_of_arrays_in_and_out() -> None:
     x = Tensor(np.ones((3, 4), np.float32), requires_grad=True)
-    watch = Watch()
-    with observed(watch.observe):
+    observer = Observer()
+    with observed(observer.observe):
         y = x.exp().reshape(4, 3)
         y.backward(np.ones((4, 3)))
-    found = {(note.name, note.direction): note.bytes for note in watch.notes}
+    found = {(note.name, note.direction): note.bytes for note in observer.notes}
     assert found["exp", "forward"] == found["exp", "backward"] == 2 * 48
     assert found["reshape", "forward"] == found["reshape", "backward"] == 0  # views
 
 
 def test_an_observer_sees_the_ops_of_every_thread() -> None:
-    watch = Watch()
+    observer = Observer()
 
     def work() -> None:
         for _ in range(50):
             ops.add(np.ones(2), np.ones(2))
 
     threads = [threading.Thread(target=work) for _ in range(4)]
-    with observed(watch.observe):
+    with observed(observer.observe):
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-    assert len(watch.notes) == 200
+    assert len(observer.notes) == 200
 
 
 # A step ------------------------------------------------------------------------------------

@@ -100,11 +100,15 @@ def open_stage(
 
     settings = parse_settings(options["sets"]) | extra
     settings |= model_settings(options["attention"], options["positions"], options["penalties"])
-    for name in ("epochs", "steps"):
-        if options[name] is not None:
-            settings[f"{table}.{name}"] = options[name]
+    epochs, steps = options["epochs"], options["steps"]
+    if epochs and steps:
+        raise click.UsageError("give either --epochs or --steps")
+    if epochs:
+        settings |= {f"{table}.epochs": epochs, f"{table}.steps": 0}  # a recipe may say steps
+    if steps:
+        settings[f"{table}.steps"] = steps
     recipe = load_recipe(options["recipe"] or base, config=options["config"], overrides=settings)
-    device = open_device(options["device"])
+    device = open_device(options["device"], options["workers"])
     folder = open_run(options["out"], overwrite=options["overwrite"], resume=options["resume"],
                       resumable=True)  # fmt: skip
     return recipe, RunOptions(
@@ -178,10 +182,15 @@ class DeviceMissing(Exception):
     """The device that was asked for is not there."""
 
 
-def open_device(name: str) -> str:
-    """`name`, if such a device can be used. Raises: DeviceMissing with what to install."""
+def open_device(name: str, workers: int | None = None) -> str:
+    """`name`, if such a device can be used.
+
+    Raises: DeviceMissing with what to install; click.UsageError for workers on a GPU.
+    """
     from tinyattn.backend import get_device
 
+    if workers and name != "cpu":
+        raise click.UsageError(f"--workers are threads of the CPU; leave it out with {name}")
     try:
         return get_device(name).name
     except RuntimeError as error:

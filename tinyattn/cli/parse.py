@@ -90,7 +90,7 @@ def parse(
         wanted = [penalty for penalty in PENALTIES if can_have(attention, penalty)]
     settings = replace(SETTINGS, epochs=epochs or SETTINGS.epochs)
     with tempfile.TemporaryDirectory() as nowhere, Progress() as bar:
-        options = RunOptions(out or Path(nowhere), seed, open_device(device), workers)
+        options = RunOptions(out or Path(nowhere), seed, open_device(device, workers), workers)
         rows = compare_penalties(
             documents, wanted, bar.watch(options),
             attention=attention, settings=settings, overwrite=overwrite, say=bar.say,

@@ -72,7 +72,8 @@ def quickstart(
     settings = parse_settings(sets) | asked
     chosen = load_recipe(recipe, overrides=settings)
     with tempfile.TemporaryDirectory() as nowhere, Progress() as bar:
-        options = bar.watch(RunOptions(out or Path(nowhere), seed, open_device(device), workers))
+        device = open_device(device, workers)
+        options = bar.watch(RunOptions(out or Path(nowhere), seed, device, workers))
         job = _every_attention if every else _one_attention
         facts, text, stages = job(chosen, options, overwrite=overwrite, say=bar.say)
     if as_json:

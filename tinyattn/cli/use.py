@@ -16,6 +16,7 @@ from tinyattn.cli.options import (
     OVERWRITE,
     SEED,
     UNKNOWN,
+    WORKERS,
     note_dropped,
     open_device,
     option,
@@ -36,10 +37,11 @@ if TYPE_CHECKING:
 @option("--corpus", type=FILE, help="For --report: the text it was pretrained on, if it was.")
 @UNKNOWN
 @DEVICE
+@WORKERS
 @JSON
 def evaluate(
     pairs: Path, start: Path, predictions: Path | None, report: bool, train: Path | None,
-    corpus: Path | None, unknown: str, device: str, as_json: bool,
+    corpus: Path | None, unknown: str, device: str, workers: int | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Ask a model the questions in PAIRS, and count exact matches where answers are given.
 
@@ -66,12 +68,13 @@ def evaluate(
     asked = read_pairs(pairs)
     texts = _read_texts(pairs, train, corpus) if train else None
     path = predictions or (start if start.is_dir() else start.parent) / PREDICTIONS
-    trained = load_run(start, device=open_device(device))
+    trained = load_run(start, device=open_device(device, workers))
     texts = _checked(trained, texts) if texts else None
     check_writable(path)
     with Progress() as bar:
         bar.start(0, len(asked))
-        answers = answer(trained, [q for q, _ in asked], unknown=unknown, on_answers=bar.advance)
+        answers = answer(trained, [q for q, _ in asked], unknown=unknown, workers=workers,
+                         on_answers=bar.advance)  # fmt: skip
     save_predictions(path, answers)
     note_dropped(trained.vocabulary, [q for q, _ in asked])
     if trained.about["stage"] == "pretrain" and not trained.about.get("questions"):
@@ -128,8 +131,9 @@ def _checked(trained: Trained, texts: Texts) -> Texts:
     elif corpus and fingerprint(corpus) != read:
         click.echo("note: the model was pretrained on another text than that of --corpus; what is "
                    "said of seen and invented places is about this one", err=True)  # fmt: skip
-    if trained.about["stage"] == "finetune" and not same:
-        click.echo("note: the model was finetuned on other pairs than those of --train; what is "
+    answers = trained.about["stage"] == "finetune" or trained.about.get("questions")
+    if answers and not same:
+        click.echo("note: the model was taught by other pairs than those of --train; what is "
                    "said of names is about these", err=True)  # fmt: skip
     return asked, train, corpus
 

@@ -18,7 +18,7 @@ import numpy as np
 from tinyattn.backend import Array
 from tinyattn.noise import Noise, Site, check_rate
 from tinyattn.op import Mask, op
-from tinyattn.ops.tiling import Rows, Tiling
+from tinyattn.ops.tiling import Part, Tiling
 
 
 @op
@@ -65,38 +65,38 @@ def attention(
     y = _empty_like(xp, y_like, (*lead, T, E))
     log_total = xp.empty((*lead, 1, T), dtype=q.dtype)  # ln Σ_s exp(score)
 
-    for rows, queries, blocks in tiling.blocks():
-        q_turned = _turned_copy(xp, q[rows][..., queries, :])
+    for part, queries, blocks in tiling.blocks():
+        q_turned = _turned_copy(xp, q[part][..., queries, :])
         q_turned *= scale
         found = _Found(xp, q_turned, E, tiling.may_see_nothing)
         for keys in blocks:
-            e = found.rise(pairs.scores(rows, queries, keys, q_turned))
-            found.add(e, pairs.thinned(e, rows, queries, keys), v[rows][..., keys, :])
-        y[rows][..., queries, :], log_total[rows][..., queries] = found.mean(upscale)
+            e = found.rise(pairs.scores(part, queries, keys, q_turned))
+            found.add(e, pairs.thinned(e, part, queries, keys), v[part][..., keys, :])
+        y[part][..., queries, :], log_total[part][..., queries] = found.mean(upscale)
 
     def vjp(g: Array) -> tuple[Array, Array, Array, None]:
         dq, dk, dv = (xp.zeros_like(a) for a in (q, k, v))
-        for rows, queries, blocks in tiling.blocks():
-            q_rows = xp.array(q[rows][..., queries, :], order="C")
+        for part, queries, blocks in tiling.blocks():
+            q_rows = xp.array(q[part][..., queries, :], order="C")
             q_rows *= scale
             q_turned = _turned_copy(xp, q_rows)
-            g_rows = xp.array(g[rows][..., queries, :], order="C")
+            g_rows = xp.array(g[part][..., queries, :], order="C")
             # Σ_j g·y; a product with a vector of ones is a fast sum.
-            inner = xp.matmul(g_rows * y[rows][..., queries, :], xp.ones(E, dtype=g.dtype))
+            inner = xp.matmul(g_rows * y[part][..., queries, :], xp.ones(E, dtype=g.dtype))
             g_rows *= upscale
             g_turned = _turned_copy(xp, g_rows)
             for keys in blocks:
-                p = pairs.scores(rows, queries, keys, q_turned)
-                p -= log_total[rows][..., queries]
+                p = pairs.scores(part, queries, keys, q_turned)
+                p -= log_total[part][..., queries]
                 xp.exp(p, out=p)
-                used = pairs.thinned(p, rows, queries, keys)
-                dv[rows][..., keys, :] += xp.matmul(used, g_rows)
-                ds = xp.matmul(v[rows][..., keys, :], g_turned)  # dP
+                used = pairs.thinned(p, part, queries, keys)
+                dv[part][..., keys, :] += xp.matmul(used, g_rows)
+                ds = xp.matmul(v[part][..., keys, :], g_turned)  # dP
                 ds *= used
                 p *= inner[..., None, :]
                 ds -= p
-                dq[rows][..., queries, :] += xp.matmul(_turn(ds), k[rows][..., keys, :])
-                dk[rows][..., keys, :] += xp.matmul(ds, q_rows)
+                dq[part][..., queries, :] += xp.matmul(_turn(ds), k[part][..., keys, :])
+                dk[part][..., keys, :] += xp.matmul(ds, q_rows)
         dq *= scale
         return dq, dk, dv, None
 
@@ -106,23 +106,23 @@ def attention(
 class _Pairs:
     """Queries and keys in blocks, in which keys stand down and queries across.
 
-    Maxima over keys then run down columns, which is several times faster than along rows.
+    Maxima over keys then run down columns, which is several times faster than along part.
     """
 
     def __init__(self, xp: Any, k: Array, tiling: Tiling, drops: Site | None) -> None:
         self.xp, self.k, self.tiling, self.drops = xp, k, tiling, drops
 
-    def scores(self, rows: Rows, queries: slice, keys: slice, q_turned: Array) -> Array:
+    def scores(self, part: Part, queries: slice, keys: slice, q_turned: Array) -> Array:
         """Their products, -∞ for what is hidden."""
-        x = self.xp.matmul(self.k[rows][..., keys, :], q_turned)
-        self.tiling.hide(x, rows, queries, keys)
+        x = self.xp.matmul(self.k[part][..., keys, :], q_turned)
+        self.tiling.hide(x, part, queries, keys)
         return x
 
-    def thinned(self, weights: Array, rows: Rows, queries: slice, keys: slice) -> Array:
+    def thinned(self, weights: Array, part: Part, queries: slice, keys: slice) -> Array:
         """What dropout leaves of their weights."""
         if self.drops is None:
             return weights
-        corner = [part.start for part in rows] + [0] * (len(self.tiling.lead) - len(rows))
+        corner = [axis.start for axis in part] + [0] * (len(self.tiling.lead) - len(part))
         corner += [keys.start, queries.start]
         return weights * self.drops.keep(self.xp, weights.shape, tuple(corner))
 

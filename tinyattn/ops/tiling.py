@@ -22,7 +22,7 @@ QUERIES, KEYS = (64, 256), 512
 """Queries of a block, fewest and most, and keys. Few queries leave out more of the future, many
 make faster products: an eighth of the text, within these bounds, did best from T = 128 to 4096."""
 
-Rows = tuple[slice, ...]
+Part = tuple[slice, ...]
 """A part of the leading axes: some texts, or some heads of one text."""
 
 
@@ -59,31 +59,32 @@ class Tiling:
         # Whether there may be a query for which no key is allowed.
         self.may_see_nothing = allowed is not None or (causal and S < T)
 
-    def blocks(self) -> Iterator[tuple[Rows, slice, list[slice]]]:
-        """Some rows, some of their queries, and the blocks of keys that these may attend to.
+    def blocks(self) -> Iterator[tuple[Part, slice, list[slice]]]:
+        """A part, some of its queries, and the blocks of keys that these may attend to.
 
-        A GPU has no cache to fit, and prefers one block.
+        On a GPU it is all one block: each would cost a dozen launches, and what makes blocks pay
+        there, its on-chip memory, cannot be used from array to array.
         """
         on_cpu = self.xp is np
         few, many = QUERIES
         width = min(max(few, self.T // 8), many) if on_cpu else max(1, self.T)
         height = KEYS if on_cpu else max(1, self.S)
-        for rows in _parts(self.lead, min(width, self.T) * min(height, self.S), self.xp):
+        for part in _parts(self.lead, min(width, self.T) * min(height, self.S), self.xp):
             for start in range(0, self.T, width):
                 queries = slice(start, min(start + width, self.T))
-                yield rows, queries, list(self._keys(rows, queries, height))
+                yield part, queries, list(self._keys(part, queries, height))
 
-    def _keys(self, rows: Rows, queries: slice, height: int) -> Iterator[slice]:
+    def _keys(self, part: Part, queries: slice, height: int) -> Iterator[slice]:
         """Blocks of keys, but for those of which no query may see one."""
         stop = self.S if self.lag is None else min(self.S, queries.stop + self.lag)
         for start in range(0, stop, height):
             keys = slice(start, min(start + height, stop))
             # A GPU would have to wait for the answer.
-            bias = self._bias_of(rows, queries, keys) if self.xp is np else None
+            bias = self._bias_of(part, queries, keys) if self.xp is np else None
             if bias is None or bias.max() == 0:
                 yield keys
 
-    def hide(self, scores: Array, rows: Rows, queries: slice, keys: slice) -> None:
+    def hide(self, scores: Array, part: Part, queries: slice, keys: slice) -> None:
         """Set to -∞ what may not be seen in a block of scores, keys down and queries across."""
         if self.lag is not None:
             # The first key of the block that its first query may not see; below 0: it lies before.
@@ -91,7 +92,7 @@ class Tiling:
             late = scores[..., max(0, later) :, :]
             if late.shape[-2]:
                 late += self._diagonal(late.shape[-2:], max(0, -later), scores.dtype)
-        bias = self._bias_of(rows, queries, keys)
+        bias = self._bias_of(part, queries, keys)
         if bias is not None:
             scores += bias
 
@@ -103,24 +104,24 @@ class Tiling:
             self._diagonals[shape, ahead] = log_mask(self.xp, past, dtype)
         return self._diagonals[shape, ahead]
 
-    def _bias_of(self, rows: Rows, queries: slice, keys: slice) -> Array | None:
+    def _bias_of(self, part: Part, queries: slice, keys: slice) -> Array | None:
         """The part of the mask that belongs to a block; axes of size 1 stay so."""
         if self._bias is None:
             return None
         whole = slice(None)
-        index = (*rows, *[whole] * (len(self.lead) - len(rows)), keys, queries)
+        index = (*part, *[whole] * (len(self.lead) - len(part)), keys, queries)
         return self._bias[
             tuple(whole if n == 1 else i for i, n in zip(index, self._bias.shape, strict=True))
         ]
 
 
-def _parts(lead: tuple[int, ...], width: int, xp: Any) -> Iterator[Rows]:
+def _parts(lead: tuple[int, ...], width: int, xp: Any) -> Iterator[Part]:
     """The leading axes in parts of about a tile, if each of their elements has `width` numbers."""
     if not lead:
         yield ()
         return
-    for rows in tiles(lead[0], math.prod(lead[1:]) * width, xp):
-        if rows.stop - rows.start > 1:
-            yield (rows,)
+    for some in tiles(lead[0], math.prod(lead[1:]) * width, xp):
+        if some.stop - some.start > 1:
+            yield (some,)
         else:  # perhaps even one is too large
-            yield from ((rows, *more) for more in _parts(lead[1:], width, xp))
+            yield from ((some, *more) for more in _parts(lead[1:], width, xp))

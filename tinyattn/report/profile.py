@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tinyattn.training.observer import Row
 from tinyattn.training.profile import Profile
-from tinyattn.training.watch import Row
 
 NOTES = """\
 time: of all threads together, while they compute. bytes: of the arrays that go into an op and come
@@ -18,14 +18,14 @@ def as_table(profile: Profile) -> str:
     sums = [sum(column) for column in zip(*(row[2:] for row in profile.rows), strict=True)]
     lines.append(_row(Row("total", "", *sums), profile.busy))
     step, workers, rate = profile.seconds, profile.workers, profile.product_rate
-    busy, bound = profile.busy / (workers * step), profile.floor / step
+    computing, bound = profile.busy / step, profile.floor / step
+    of_computing = profile.floor * workers / profile.busy
     return "\n".join([
         *lines, "", NOTES, "",
         f"a step   {_seconds(step)} on the clock, {profile.tokens_per_second:,.0f} tokens/s",
-        f"threads  {workers}, which compute for {busy:.0%} of it, and else wait for a core or for "
-        "one another",
+        f"threads  {workers} and the main one; {computing:.2f} of them compute at a time, on average",
         f"memory   {profile.peak_bytes / 1e6:,.0f} MB, beyond parameters, moments and gradients",
-        f"floor    {_seconds(profile.floor)}, {bound:.0%} of the step, {bound / busy:.0%} of what "
+        f"floor    {_seconds(profile.floor)}, {bound:.0%} of the step, {of_computing:.0%} of what "
         "threads compute: this long",
         f"         {profile.multiply_adds / 1e9:,.2f} G multiply-adds would take at the "
         f"{rate / 1e9:.1f} G a second ({2 * rate / 1e9:.0f} GFLOP/s) that each",

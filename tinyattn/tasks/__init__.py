@@ -3,7 +3,7 @@
 from tinyattn.tasks.recipe import Recipe, load_recipe
 from tinyattn.tasks.runs import Trained, load_run
 from tinyattn.tasks.examples import DocumentExamples, QuestionExamples, TextExamples
-from tinyattn.tasks.exercises import exercises, question_examples, windows
+from tinyattn.tasks.preparation import document_examples, question_examples, text_examples
 from tinyattn.tasks.knowledge import RunOptions, finetune, pretrain
 from tinyattn.tasks.evaluation import Score, answer, score
 from tinyattn.tasks.similarity import Probe, nearest, probe
@@ -18,8 +18,8 @@ from tinyattn.tasks.parsers import attachment, compare_penalties
 __all__ = [
     "DocumentExamples", "Probe", "QuestionExamples", "Recipe", "Report", "RunOptions", "Score",
     "Symbols", "TextExamples", "Trained", "TreeExamples", "answer", "attachment", "baselines",
-    "causal_attentions", "compare_penalties", "consider", "convert", "exercises", "family",
+    "causal_attentions", "compare_penalties", "consider", "convert", "document_examples", "family",
     "finetune", "load_parser", "load_recipe", "load_run", "nearest", "parse_sentences", "pretrain",
-    "probe", "question_examples", "quickstart", "score", "split", "train_parser", "windows",
+    "probe", "question_examples", "quickstart", "score", "split", "text_examples", "train_parser",
     "with_attention",
 ]  # fmt: skip

@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tinyattn.tasks.evaluation import Score
-from tinyattn.tasks.exercises import Pairs, as_read
+from tinyattn.tasks.preparation import Pairs, as_read
 from tinyattn.tasks.runs import Trained, fingerprint
 from tinyattn.tasks.similarity import Probe, nearest, probe
 
@@ -106,14 +106,15 @@ def pretrained_on(trained: Trained) -> str:
 
 
 def as_taught(pairs: Pairs, trained: Trained) -> tuple[Pairs, bool]:
-    """The pairs as finetuning read them, and whether this run was finetuned on just these.
+    """The pairs as training read them, and whether this run was taught just these.
 
-    Finetuning may have left characters out, so a place can have been taught in another spelling.
+    They may have been finetuned on, or been among the exercises of pretraining. Training may have
+    left characters out, so a place can have been taught in another spelling.
     """
     plain, known = (as_read(pairs, trained.recipe, trained.vocabulary, unknown)
                     for unknown in ("error", "drop"))  # fmt: skip
     for read in (plain, known):
-        if fingerprint(repr(read)) == trained.about.get("data"):
+        if fingerprint(repr(read)) in (trained.about["data"], trained.about.get("questions")):
             return read, True
     return plain, False
 

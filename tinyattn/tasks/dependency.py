@@ -81,7 +81,7 @@ def train_parser(
     sample = pairs(data.epoch(0)[0].inputs, config.symbols)
     Fit(
         settings, options.folder, {"stage": STAGE, **tables, "symbols": asdict(symbols)},
-        seed=options.seed, workers=options.workers if options.device == "cpu" else 1,
+        seed=options.seed, workers=options.threads,
         measure=lambda: _scores_and_heads(model, sample, penalty.cap)[1],
         measure_every=max(1, total // MEASURES), on_step=options.on_step,
     ).run(model, parser_loss(model, penalty), data)  # fmt: skip

@@ -90,10 +90,15 @@ def answer(
     questions: Sequence[str],
     *,
     unknown: str = "error",
+    workers: int | None = None,
     on_answers: Callable[[int], None] = lambda count: None,
 ) -> list[str]:
     """The model's answer to each question: greedy, from `question MASK` up to the next MASK.
 
+    Args:
+        unknown: what to do with a character that is not in the vocabulary: "error" or "drop".
+        workers: threads; by default one a core.
+        on_answers: told how many questions are answered, each time that some are.
     Raises: DataError for a question with an unknown character, or one that is empty.
     """
     vocabulary = trained.vocabulary
@@ -104,8 +109,9 @@ def answer(
             raise DataError(f"the question {question!r} is empty")
         prompts.append(np.append(ids, vocabulary.mask))
     written = continuations(
-        trained.model, prompts, ANSWER_STEPS, end=vocabulary.mask, on_written=on_answers
-    )
+        trained.model, prompts, ANSWER_STEPS, end=vocabulary.mask, workers=workers,
+        on_written=on_answers,
+    )  # fmt: skip
     return [answer_of(ids, vocabulary) for ids in written]
 
 

@@ -86,7 +86,7 @@ def family(
         pretrained = pretrain(world.corpus, ours, at[name, "pretrain"])
         say(f"{name}: finetune")
         trained = finetune(world.train, ours, run, start=pretrained)
-        predictions = answer(trained, questions)
+        predictions = answer(trained, questions, workers=options.threads)
         save_predictions(run.folder / PREDICTIONS, predictions)
         rows.append(Row(name, ours.model.positions, trained.model.parameter_count(),
                         score(predictions, places), time.perf_counter() - began))  # fmt: skip

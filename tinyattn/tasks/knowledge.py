@@ -25,7 +25,13 @@ from tinyattn.graph import no_grad
 from tinyattn.models import GPT
 from tinyattn.noise import Noise
 from tinyattn.tasks.examples import Examples, Together
-from tinyattn.tasks.exercises import Pairs, as_read, exercises, question_examples, windows
+from tinyattn.tasks.preparation import (
+    Pairs,
+    as_read,
+    document_examples,
+    question_examples,
+    text_examples,
+)
 from tinyattn.tasks.recipe import Recipe
 from tinyattn.tasks.runs import Trained, begin_run, describe, fingerprint, load_run
 from tinyattn.tensor import Tensor
@@ -41,7 +47,7 @@ WATCHED = 8, 128  # examples, and positions in them, whose attention weights are
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Where and how to run. Only `seed` changes what is learned, and `workers` its last bits."""
+    """Where and how to run. The seed changes what is learned; device and workers its last bits."""
 
     folder: Path
     seed: int = 0
@@ -50,6 +56,11 @@ class RunOptions:
     resume: bool = False
     on_start: Callable[[int, int], None] = lambda done, total: None
     on_step: Callable[[dict[str, Any]], None] = lambda entry: None
+
+    @property
+    def threads(self) -> int | None:
+        """Those that compute a step's shards: on a GPU one, else `workers`."""
+        return self.workers if self.device == "cpu" else 1
 
 
 def language_model_loss(
@@ -92,12 +103,12 @@ def pretrain(
     validation = None
     data: Examples
     if recipe.data.objective == "next":
-        data, held_out = windows(text, vocabulary, recipe, settings, options.seed)
+        data, held_out = text_examples(text, vocabulary, recipe, settings, options.seed)
         documents = 1
         if len(held_out):
             validation = _validation(model, held_out)
     else:
-        data = exercises(text, vocabulary, recipe, settings, options.seed)
+        data = document_examples(text, vocabulary, recipe, settings, options.seed)
         documents = data.count
     if questions is not None:
         questions = as_read(questions, recipe, vocabulary, unknown)
@@ -167,7 +178,7 @@ def _fit(
     options.on_start(done, total)
     fit = Fit(
         settings, options.folder, about,
-        seed=options.seed, workers=options.workers if options.device == "cpu" else 1,
+        seed=options.seed, workers=options.threads,
         corpus_tokens=about["documents"] * model.config.context,
         measure=_measure(model, data, recipe.penalty, validation),
         measure_every=max(1, total // MEASURES), on_step=options.on_step,

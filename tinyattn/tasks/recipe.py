@@ -43,7 +43,11 @@ class DataSettings:
         if self.objective not in ("span", "next"):
             raise ValueError(f"objective must be 'span' or 'next'; got {self.objective!r}")
         if self.objective == "next" and self.cloze:
-            raise ValueError(f"cloze is for objective 'span'; got {self.cloze} with 'next'")
+            raise ValueError(
+                f"objective 'next' has no clozes; got cloze {self.cloze}: set data.cloze to 0"
+            )
+        if self.inline and not self.cloze:
+            raise ValueError(f"inline {self.inline} is a share of the clozes; set data.cloze too")
         if not 0 <= self.validation < 1:
             raise ValueError(f"validation must be at least 0 and below 1; got {self.validation}")
         self.corruption()

@@ -7,7 +7,7 @@ from tinyattn.training.optimizers import AdamW, Muon, make_optimizers
 from tinyattn.training.settings import SettingError, TrainSettings
 from tinyattn.training.step import Step, StepResult
 from tinyattn.training.counting import multiply_adds
-from tinyattn.training.watch import Watch
+from tinyattn.training.observer import Observer
 from tinyattn.training.profile import Profile, profile_step
 from tinyattn.training.checkpoint import Checkpoint, CheckpointError
 from tinyattn.training.loop import Fit, Interrupted, TrainingFailed
@@ -15,5 +15,5 @@ from tinyattn.training.loop import Fit, Interrupted, TrainingFailed
 __all__ = [
     "AdamW", "Checkpoint", "CheckpointError", "Fit", "FlatParameters", "Interrupted", "Muon",
     "Profile", "Schedule", "SettingError", "Step", "StepResult", "TrainSettings",
-    "TrainingFailed", "Watch", "make_optimizers", "multiply_adds", "orthogonal", "profile_step",
+    "TrainingFailed", "Observer", "make_optimizers", "multiply_adds", "orthogonal", "profile_step",
 ]  # fmt: skip

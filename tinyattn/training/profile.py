@@ -1,9 +1,9 @@
 """Chapter 8, continued: what a step spends its time on.
 
 Before making a step faster one should know where its time goes, and how much of it must be. So
-here steps are taken under a watch. A computer does some number of multiply-adds a second at best,
-as a large matrix product shows; what a step needs, at this rate, is the floor that it cannot get
-below. Next: checkpoints.
+here steps are taken under observation. A computer does some number of multiply-adds a second at
+best, as a large matrix product shows; what a step needs, at this rate, is the floor that it cannot
+get below. Next: checkpoints.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import numpy as np
 
 from tinyattn.data.batches import Batch
 from tinyattn.op import observed
+from tinyattn.training.observer import CLIPPING, OPTIMIZER, Observer, Row, part
 from tinyattn.training.optimizers import Optimizer
 from tinyattn.training.step import Loss, Step
-from tinyattn.training.watch import CLIPPING, OPTIMIZER, Row, Watch, part
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -49,7 +49,7 @@ class Profile:
 
     @property
     def busy(self) -> float:
-        """Seconds that threads compute; up to `workers` times the seconds on the clock."""
+        """Seconds that threads compute, the workers and the main thread that adds up for them."""
         return sum(row.seconds for row in self.rows)
 
     @property
@@ -92,8 +92,8 @@ def profile_step(
         loss, optimizers, clip, workers: as a Step has them.
         on_step: is told of each step, `steps` + 2 in all.
     """
-    watch = Watch()
-    with _WatchedStep(watch, loss, optimizers, clip=clip, workers=workers) as take:
+    observer = Observer()
+    with _ObservedStep(observer, loss, optimizers, clip=clip, workers=workers) as take:
 
         def step(number: int) -> int:
             positions = take(batch, number, 0.0).positions
@@ -102,13 +102,13 @@ def profile_step(
 
         positions = step(0)
         rate = product_rate(take.workers)
-        watch.notes.clear()
+        observer.notes.clear()
         began, own_began = time.perf_counter(), time.thread_time()
-        with observed(watch.observe):
+        with observed(observer.observe):
             for number in range(steps):
                 step(number)
         seconds, own = time.perf_counter() - began, time.thread_time() - own_began
-        rows = watch.rows(steps, own)
+        rows = observer.rows(steps, own)
         rate = max(rate, product_rate(take.workers))
         tracemalloc.start()
         try:
@@ -139,48 +139,48 @@ def product_rate(workers: int, rounds: int = 5) -> float:
         return sum(executor.map(best, range(workers))) / workers
 
 
-class _WatchedStep(Step):
+class _ObservedStep(Step):
     """A step that notes what is no op."""
 
     def __init__(
-        self, watch: Watch, loss: Loss, optimizers: list[Optimizer], **options: Any
+        self, observer: Observer, loss: Loss, optimizers: list[Optimizer], **options: Any
     ) -> None:
-        timed: list[Any] = [_WatchedOptimizer(watch, optimizer) for optimizer in optimizers]
+        timed: list[Any] = [_ObservedOptimizer(observer, optimizer) for optimizer in optimizers]
         super().__init__(loss, timed, **options)
-        self.watch = watch
-        self.executor = _WatchedExecutor(watch, self.workers)
+        self.observer = observer
+        self.executor = _ObservedExecutor(observer, self.workers)
 
     def _clip(self) -> float:
-        with self.watch.doing(CLIPPING):
+        with self.observer.doing(CLIPPING):
             return super()._clip()
 
 
-class _WatchedOptimizer:
+class _ObservedOptimizer:
     """An optimiser that notes what its steps take."""
 
-    def __init__(self, watch: Watch, optimizer: Optimizer) -> None:
-        self.watch, self.optimizer, self.flat = watch, optimizer, optimizer.flat
+    def __init__(self, observer: Observer, optimizer: Optimizer) -> None:
+        self.observer, self.optimizer, self.flat = observer, optimizer, optimizer.flat
 
     def step(self, learning_rate: float, executor: ThreadPoolExecutor) -> None:
-        with self.watch.doing(OPTIMIZER):
+        with self.observer.doing(OPTIMIZER):
             self.optimizer.step(learning_rate, executor)
 
 
-class _WatchedExecutor(ThreadPoolExecutor):
+class _ObservedExecutor(ThreadPoolExecutor):
     """Worker threads that note what their tasks take."""
 
-    def __init__(self, watch: Watch, workers: int) -> None:
+    def __init__(self, observer: Observer, workers: int) -> None:
         super().__init__(workers)
-        self.watch = watch
+        self.observer = observer
 
     def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
-        phase = self.watch.phase
+        phase = self.observer.phase
 
         def task() -> R:
             began = time.thread_time()
             try:
                 return fn(*args, **kwargs)
             finally:
-                self.watch.notes.append(part(phase, time.thread_time() - began))
+                self.observer.notes.append(part(phase, time.thread_time() - began))
 
         return super().submit(task)

@@ -1,6 +1,6 @@
 """Chapter 8, continued: looking on while a step computes.
 
-A watch is told of every op, and of what else there is in a step (PARTS), and notes how long it
+An observer is told of every op, and of what else there is in a step (PARTS), and notes how long it
 took, on how many bytes, with how many multiply-adds (counting.py). It looks at the clock of the
 thread's own processor, which stands still while a thread waits; so what several threads note can be
 added up. On a GPU calls return before the work is done, and such a clock says nothing. A note costs
@@ -39,7 +39,7 @@ class Row(NamedTuple):
     multiply_adds: float
 
 
-class Watch:
+class Observer:
     """Looks on and takes notes. Threads may share it: lists can be appended to in all of them."""
 
     def __init__(self) -> None:

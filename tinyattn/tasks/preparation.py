@@ -20,7 +20,7 @@ Pairs = list[tuple[str, str]]
 """Questions with their answers."""
 
 
-def windows(
+def text_examples(
     text: str, vocabulary: Vocabulary, recipe: Recipe, settings: TrainSettings, seed: int
 ) -> tuple[TextExamples, np.ndarray]:
     """Windows of the text for next-symbol prediction, and the ids at its end that are held out.
@@ -38,7 +38,7 @@ def windows(
     return TextExamples(ids[:kept], context, batch=settings.batch, seed=seed), ids[kept:]
 
 
-def exercises(
+def document_examples(
     text: str, vocabulary: Vocabulary, recipe: Recipe, settings: TrainSettings, seed: int
 ) -> DocumentExamples:
     """The documents of the text as exercises.
