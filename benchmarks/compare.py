@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from subprocess import CalledProcessError
 
 from import_time import import_seconds
 from machine import machine
@@ -32,8 +33,9 @@ def imports(rounds: int, notes: Notes) -> Iterator[Row]:
     """How long the import takes, NumPy already imported; the limit is tinyattn's own."""
     torch = None
     try:
+        import_seconds("torch", interpreter("torch"))
         torch = interpreter("torch")
-    except Unavailable as error:
+    except (Unavailable, CalledProcessError) as error:
         notes.missing.append(f"import, torch: {error}")
     ours, theirs = [], []
     for _ in range(rounds):
@@ -52,7 +54,7 @@ def imports(rounds: int, notes: Notes) -> Iterator[Row]:
 def all_rows(chosen: argparse.Namespace, notes: Notes) -> Iterator[Row]:
     """The rows of every race that is asked for."""
     parts = chosen.only or PARTS
-    for workload in races(chosen.threads):
+    for workload in races(available_cores()):
         if workload.part in parts and chosen.title in workload.title:
             length = replace(workload.length, **QUICK) if chosen.quick else workload.length
             print(f"{workload.title} ...", file=sys.stderr, flush=True)
@@ -66,7 +68,6 @@ def main() -> None:
     parser.add_argument("--only", choices=PARTS, action="append", help="a part; can be repeated")
     parser.add_argument("--title", default="", help="only races whose title contains this")
     parser.add_argument("--quick", action="store_true", help="two rounds of everything")
-    parser.add_argument("--threads", type=int, default=available_cores())
     parser.add_argument("--out", type=Path, help="write the table to this file too")
     chosen = parser.parse_args()
     notes, lines, begun = Notes(), [head()], time.monotonic()

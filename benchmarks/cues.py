@@ -62,7 +62,8 @@ def main() -> None:
         for (_, _, place, right), answered in zip(people, answers, strict=True):
             found[answered == place].append(right)
         known, others = found[True], found[False]
-        print(f"{words} words: {len(known)} known, of whom the question found {sum(known)}; "
+        shown_words = f"{words} word{'s' * (words != 1)}"
+        print(f"{shown_words}: {len(known)} known, of whom the question found {sum(known)}; "
               f"of the {len(others)} others, {sum(others)}")  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""What Muon costs, and what its four steps do beside five classical ones: python benchmarks/muon.py
+"""What Muon costs, and what its four steps do beside five of Jordan's: python benchmarks/muon.py
 
 Trains a model of A5's size on the made-up world for some steps, and takes the gradients that Muon
 has then. Prints the CPU time of one thread, medians of rounds in which everything is timed in turn,
@@ -28,7 +28,7 @@ from tinyattn.training import optimizers
 from tinyattn.training.orthogonal import orthogonal
 from tinyattn.training.step import Step
 
-A5 = GPTConfig(vocabulary=256, context=128, layers=4, heads=8, width=256, dropout=0.1)
+A5 = GPTConfig(vocabulary=256)
 Way = Callable[[object, np.ndarray], np.ndarray]
 
 

@@ -48,7 +48,7 @@ PARTS = {"products": ("linear", "matmul", "einsum"), "attention": ("attention",)
          "optimizer": ("optimizer",)}  # fmt: skip
 
 
-class Contestant:
+class Trial:
     """A model of one size, which takes steps when asked."""
 
     def __init__(self, sizes: dict[str, int], workers: int | None) -> None:
@@ -117,30 +117,30 @@ def measure(axes: Sequence[str], rounds: int, workers: int | None) -> tuple[list
     """All sizes along these axes, each once; and the rate of products, of all workers together."""
     every = [BASE | {axis: value} for axis in axes for value in AXES[axis]]
     sizes = [dict(pairs) for pairs in dict.fromkeys(tuple(s.items()) for s in every)]
-    contestants = [Contestant(s, workers) for s in sizes]
+    trials = [Trial(s, workers) for s in sizes]
     with contextlib.ExitStack() as stack:
-        for contestant in contestants:
-            stack.enter_context(contestant.take)
-        for contestant in contestants:
-            contestant.warm_up()
+        for trial in trials:
+            stack.enter_context(trial.take)
+        for trial in trials:
+            trial.warm_up()
         for number in range(rounds):
             print(f"round {number + 1} of {rounds}", file=sys.stderr)
-            for contestant in contestants:
-                contestant.turn()
+            for trial in trials:
+                trial.turn()
     print("where the time goes", file=sys.stderr)
-    profiles = [contestant.profile() for contestant in contestants]
-    points = [point(*three) for three in zip(sizes, contestants, profiles, strict=True)]
+    profiles = [trial.profile() for trial in trials]
+    points = [point(*three) for three in zip(sizes, trials, profiles, strict=True)]
     return points, max(profile.product_rate * profile.workers for profile in profiles)
 
 
-def point(sizes: dict[str, int], contestant: Contestant, profile: Profile) -> Point:
-    low, middle, high = statistics.quantiles(contestant.seconds, n=4, method="inclusive")
+def point(sizes: dict[str, int], trial: Trial, profile: Profile) -> Point:
+    low, middle, high = statistics.quantiles(trial.seconds, n=4, method="inclusive")
     shares = {
         part: sum(row.seconds for row in profile.rows if row.name in names) / profile.busy
         for part, names in PARTS.items()
     }
     return Point(
-        **sizes, parameters=contestant.model.parameter_count(), seconds=middle, low=low, high=high,
+        **sizes, parameters=trial.model.parameter_count(), seconds=middle, low=low, high=high,
         multiply_adds=profile.multiply_adds / profile.positions,
         shares={**shares, "the rest": 1 - sum(shares.values())},
     )  # fmt: skip

@@ -5,17 +5,18 @@ measurement. GELU is the exact one on both sides unless the title says otherwise
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from contender import Program
 from race import Length
 
-STEP = Program("tinyattn", "step_tinyattn.py")
+STEP = Program("tinyattn", "step_tinyattn.py", ("--keep",))
 EAGER = Program("torch", "step_torch.py")
 SDPA = Program("torch", "step_torch.py", ("--sdpa",))
 COMPILED = Program("torch", "step_torch.py", ("--compile",), command="g++")
 KEPT = Program("torch", "step_torch.py", ("--keep",))
+MICRO = Program("torch", "step_torch.py", ("--micro", "8"))
 
 
 @dataclass(frozen=True)
@@ -58,12 +59,11 @@ def _steps(threads: int) -> list[Race]:
     """Training steps against PyTorch."""
 
     def step(title: str, peers: dict[str, Program], targets: dict[str, float], /,
-             length: Length | None = None, memory: float | None = None, size: str = "a5",
-             **options: Any) -> Race:  # fmt: skip
+             length: Length | None = None, memory: dict[str, float | None] | None = None,
+             size: str = "a5", **options: Any) -> Race:  # fmt: skip
         named = f"{title} step, batch {options['batch']}, dropout {options['dropout']}"
         return Race("step", named, {"size": size, "threads": threads, **options}, peers,
-                    time=targets, length=length or Length(turn=2),
-                    memory={} if memory is None else {"torch eager": memory})  # fmt: skip
+                    time=targets, length=length or Length(turn=2), memory=memory or {})  # fmt: skip
 
     three = {"torch eager": EAGER, "torch SDPA": SDPA, "torch.compile": COMPILED}
     eager = {"torch eager": EAGER}
@@ -72,9 +72,10 @@ def _steps(threads: int) -> list[Race]:
              batch=32, dropout=0),
         step("A5", {**three, "torch eager, kept": KEPT},
              {"torch eager": 0.66, "torch SDPA": 0.68, "torch.compile": 0.60},
-             memory=0.35, batch=32, dropout=0.1),
+             memory={"torch eager": 0.35}, batch=32, dropout=0.1),
         step("A5", eager, {"torch eager": 0.80}, Length(rounds=5), batch=8, dropout=0.1),
-        step("A5", eager, {"torch eager": 0.55}, Length(launches=2), memory=0.15,
+        step("A5", {**eager, "torch eager, 8 at a time": MICRO}, {"torch eager": 0.55},
+             Length(launches=2), {"torch eager": 0.15, "torch eager, 8 at a time": None},
              batch=128, dropout=0.1),
         step("tiny", eager, {"torch eager": 1.0}, Length(rounds=8, turn=10), size="tiny",
              batch=32, dropout=0.1),
@@ -82,15 +83,23 @@ def _steps(threads: int) -> list[Race]:
 
 
 def _others(threads: int) -> list[Race]:
-    """Training steps against other libraries; two have no exact GELU, and one is very slow."""
+    """Training steps against other libraries; two have no exact GELU, and one is very slow.
+
+    Those that compute in NumPy run a second time, told to keep freed memory as tinyattn does.
+    """
+    numpy = ("HIPS autograd", "MyGrad", "numpygrad")
     short = Length(launches=2, turn=2)
 
     def step(
         peers: dict[str, float], batch: int, dropout: float = 0.1, gelu: str = "exact"
     ) -> Race:
         named = f"A5 step, batch {batch}, dropout {dropout}{', tanh GELU' * (gelu == 'tanh')}"
-        programs = {name: Program(name.lower().split()[-1], f"step_{name.lower().split()[-1]}.py")
-                    for name in peers}  # fmt: skip
+        programs = {}
+        for name in peers:
+            environment = name.lower().split()[-1]
+            programs[name] = Program(environment, f"step_{environment}.py")
+            if name in numpy:
+                programs[f"{name}, kept"] = replace(programs[name], options=("--keep",))
         options = {"batch": batch, "dropout": dropout, "gelu": gelu, "threads": threads}
         return Race("others", named, options, programs, time=peers, length=short)
 
@@ -109,7 +118,7 @@ def _generation(threads: int) -> list[Race]:
             "torch", "generate_torch.py", (*flags, "--threads", str(n)))
         for kind, flags in (("eager", ()), ("SDPA", ("--sdpa",))) for n in sorted({1, threads})
     }  # fmt: skip
-    ours = Program("tinyattn", "generate_tinyattn.py")
+    ours = Program("tinyattn", "generate_tinyattn.py", ("--keep",))
     return [
         Race("generation", "writing 120 symbols, batch 1",
              {"batch": 1, "count": 120, "threads": threads}, peers, ours,

@@ -232,9 +232,10 @@ def keep_freed_memory() -> None:
 
     A training step frees and allocates the same sizes again and again. By default large blocks
     go back to the system each time and come back as untouched pages that must be cleared first,
-    which can cost a small model a third of its step. The heaps that threads get for themselves
-    give back what they hold in any case, so all threads share one. Only glibc (Linux) offers these
-    settings; other systems are left as they are.
+    which can cost a small model a third of its step. Arrays are freed with their last reference,
+    so the C library becomes the pool that hands them out again. The heaps that threads get for
+    themselves give back what they hold in any case, so all threads share one. Only glibc (Linux)
+    offers these settings; other systems are left as they are.
     """
     if sys.platform == "linux":
         mallopt = getattr(ctypes.CDLL(None), "mallopt", None)

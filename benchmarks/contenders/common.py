@@ -27,8 +27,19 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--dropout", type=float, default=0.1)
     parser.add_argument("--gelu", choices=["exact", "tanh"], default="exact")
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=2, help="of those that can be told")
+    parser.add_argument("--keep", action="store_true", help="let the C library keep freed memory")
     return parser
+
+
+def choose(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """What the command line says; with --keep, do as tinyattn's command line does for itself."""
+    chosen = parser.parse_args()
+    if chosen.keep:
+        from tinyattn.backend import keep_freed_memory
+
+        keep_freed_memory()
+    return chosen
 
 
 def batch(size: dict[str, int], rows: int) -> tuple[np.ndarray, np.ndarray]:

@@ -1,19 +1,17 @@
 """The contender tinyattn, writing: greedy, with a cache. The answer is what was written."""
 
 import numpy as np
-from common import SIZES, initial_values, options, prompts
+from common import SIZES, choose, initial_values, options, prompts
 from serving import serve
 
 import tinyattn
-from tinyattn import backend
 from tinyattn.models import GPT, GPTConfig
 from tinyattn.models.generate import continuations
 
 parser = options()
 parser.add_argument("--count", type=int, default=120, help="symbols to write")
-chosen = parser.parse_args()
+chosen = choose(parser)
 size = SIZES[chosen.size]
-backend.keep_freed_memory()
 model = GPT(GPTConfig(**size, dropout=0.0))
 model.load_state(initial_values(size))
 texts = prompts(size, chosen.batch)

@@ -5,14 +5,14 @@ mask hides the padding, and positions count from each text's first symbol.
 """
 
 import torch
-from common import SIZES, options, prompts
+from common import SIZES, choose, options, prompts
 from serving import serve
 from torch_gpt import GPT
 
 parser = options()
 parser.add_argument("--count", type=int, default=120, help="symbols to write")
 parser.add_argument("--sdpa", action="store_true", help="fused attention")
-chosen = parser.parse_args()
+chosen = choose(parser)
 torch.set_num_threads(chosen.threads)
 size = SIZES[chosen.size]
 model = GPT(size, fused=chosen.sdpa).eval()

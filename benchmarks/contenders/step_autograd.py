@@ -8,7 +8,7 @@ import autograd.scipy.special
 import numpy as np
 import plain_gpt
 from autograd import value_and_grad
-from common import SIZES, batch, initial_values, options
+from common import SIZES, batch, choose, initial_values, options
 from serving import serve
 
 
@@ -17,7 +17,7 @@ class Autograd(plain_gpt.Library):
         return autograd.scipy.special.erf(x)
 
 
-chosen = options().parse_args()
+chosen = choose(options())
 size = SIZES[chosen.size]
 library = Autograd(autograd.numpy, chosen.dropout, chosen.gelu)
 examples = plain_gpt.flat_examples(*batch(size, chosen.batch))

@@ -7,7 +7,7 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 import adamw
 import jax
 import plain_gpt
-from common import SIZES, batch, initial_values, options
+from common import SIZES, batch, choose, initial_values, options
 from jax import numpy as jnp
 from serving import serve
 
@@ -33,7 +33,7 @@ class Jax(plain_gpt.Library):
         return jnp.where(jax.random.bernoulli(key, 1 - self.rate, x.shape), x / (1 - self.rate), 0)
 
 
-chosen = options().parse_args()
+chosen = choose(options())
 size = SIZES[chosen.size]
 library = Jax(jnp, chosen.dropout, chosen.gelu)
 examples = jax.tree.map(jnp.asarray, plain_gpt.flat_examples(*batch(size, chosen.batch)))

@@ -6,7 +6,7 @@ import adamw
 import mygrad
 import numpy as np
 import plain_gpt
-from common import SIZES, batch, initial_values, options
+from common import SIZES, batch, choose, initial_values, options
 from mygrad import nnet
 from serving import serve
 
@@ -20,7 +20,7 @@ class MyGrad(plain_gpt.Library):
 
 
 mygrad.turn_memory_guarding_off()  # its documentation's advice for speed
-chosen = options().parse_args()
+chosen = choose(options())
 size = SIZES[chosen.size]
 library = MyGrad(mygrad, chosen.dropout, chosen.gelu)
 examples = plain_gpt.flat_examples(*batch(size, chosen.batch))

@@ -14,7 +14,7 @@ import numpygrad
 import numpygrad.nn
 import numpygrad.ops
 import plain_gpt
-from common import ADAM, SIZES, batch, decays, initial_values, options
+from common import ADAM, SIZES, batch, choose, decays, initial_values, options
 from numpygrad.optim import AdamW
 from serving import serve
 
@@ -54,7 +54,7 @@ def adamw(names: list[str], weight_decay: float) -> AdamW:
                  ADAM["eps"], weight_decay)  # fmt: skip
 
 
-chosen = options().parse_args()
+chosen = choose(options())
 size = SIZES[chosen.size]
 drop = numpygrad.nn.Dropout(chosen.dropout)
 library = NumpyGrad(numpygrad, chosen.dropout, chosen.gelu)

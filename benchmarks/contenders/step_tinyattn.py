@@ -1,11 +1,10 @@
 """The contender tinyattn: the training step that `tinyattn pretrain` takes."""
 
 import numpy as np
-from common import ADAM, SIZES, batch, initial_values, options
+from common import ADAM, SIZES, batch, choose, initial_values, options
 from serving import serve
 
 import tinyattn
-from tinyattn import backend
 from tinyattn.data.batches import Batch
 from tinyattn.models import GPT, GPTConfig
 from tinyattn.tasks.knowledge import language_model_loss
@@ -23,9 +22,8 @@ class WholeBatch(Batch):
         return [Batch(inputs, targets) for inputs, targets in pieces]
 
 
-chosen = options().parse_args()
+chosen = choose(options())
 size = SIZES[chosen.size]
-backend.keep_freed_memory()  # as the command line does
 model = GPT(GPTConfig(**size, dropout=chosen.dropout, gelu=chosen.gelu))
 model.load_state(initial_values(size))
 optimizer = AdamW(model.named_parameters(), betas=ADAM["betas"], eps=ADAM["eps"],

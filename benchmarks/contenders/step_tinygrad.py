@@ -7,7 +7,7 @@ os.environ.setdefault("DEV", "CPU")
 from importlib.metadata import version
 
 import plain_gpt
-from common import ADAM, SIZES, batch, decays, initial_values, options
+from common import ADAM, SIZES, batch, choose, decays, initial_values, options
 from serving import serve
 from tinygrad import Context, Tensor, TinyJit, nn
 
@@ -45,7 +45,7 @@ def adamw(names: list[str], weight_decay: float) -> nn.optim.Optimizer:
                           b2=beta_2, eps=ADAM["eps"], weight_decay=weight_decay)  # fmt: skip
 
 
-chosen = options().parse_args()
+chosen = choose(options())
 size = SIZES[chosen.size]
 Tensor.manual_seed(0)
 library = Tinygrad(None, chosen.dropout, chosen.gelu)

@@ -1,7 +1,7 @@
 """The contender PyTorch: a training step, eager or compiled."""
 
 import torch
-from common import ADAM, SIZES, batch, options
+from common import ADAM, SIZES, batch, choose, options
 from serving import serve
 from torch import nn
 from torch.nn import functional as F
@@ -10,12 +10,8 @@ from torch_gpt import GPT
 parser = options()
 parser.add_argument("--sdpa", action="store_true", help="fused attention")
 parser.add_argument("--compile", action="store_true", help="torch.compile with inductor")
-parser.add_argument("--keep", action="store_true", help="let the C library keep freed memory")
-chosen = parser.parse_args()
-if chosen.keep:  # the setting that tinyattn's command line makes for itself
-    from tinyattn.backend import keep_freed_memory
-
-    keep_freed_memory()
+parser.add_argument("--micro", type=int, help="texts at a time, whose gradients are added up")
+chosen = choose(parser)
 torch.set_num_threads(chosen.threads)
 torch.manual_seed(0)
 size = SIZES[chosen.size]
@@ -28,16 +24,27 @@ optimizer = torch.optim.AdamW(
     groups, lr=ADAM["learning_rate"], betas=ADAM["betas"], eps=ADAM["eps"], fused=True
 )
 inputs, targets = (torch.from_numpy(a) for a in batch(size, chosen.batch))
-forward = torch.compile(model) if chosen.compile else model
+trained = int((targets != 0).sum())
+
+
+def loss_of(ids, wanted):
+    logits = model(ids).flatten(0, 1)
+    total = F.cross_entropy(logits, wanted.flatten(), ignore_index=0, reduction="sum")
+    return total / trained
+
+
+run = torch.compile(loss_of) if chosen.compile else loss_of
 
 
 def step() -> float:
     optimizer.zero_grad(set_to_none=True)
-    logits = forward(inputs)
-    loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=0)
-    loss.backward()
+    at_a_time, total = chosen.micro or len(inputs), 0.0
+    for ids, wanted in zip(inputs.split(at_a_time), targets.split(at_a_time), strict=True):
+        loss = run(ids, wanted)
+        loss.backward()
+        total += loss.item()
     optimizer.step()
-    return loss.item()
+    return total
 
 
 def warm_up() -> None:

@@ -1,6 +1,11 @@
 """The comparison's own arithmetic, and what all contenders share."""
 
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from subprocess import CalledProcessError
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -133,11 +138,52 @@ def test_the_import_has_its_limit_without_a_peer_too(
         "200 ms", "", None, "0.15 s", "no")  # fmt: skip
     assert notes.missing == ["import, torch: no torch here"]
 
+    def broken(module: str, *_: object) -> float:
+        if module == "torch":
+            raise CalledProcessError(1, "python")
+        return 0.1
+
+    monkeypatch.setattr(bench.compare, "interpreter", lambda name: name)
+    monkeypatch.setattr(bench.compare, "import_seconds", broken)
+    (row,) = bench.compare.imports(2, notes)
+    assert row.peer == "" and "returned non-zero exit status 1" in notes.missing[1]
+
     seconds = {"tinyattn": 0.1, "torch": 0.4}
     monkeypatch.setattr(bench.compare, "interpreter", lambda name: name)
     monkeypatch.setattr(bench.compare, "import_seconds", lambda module, *_: seconds[module])
     (row,) = bench.compare.imports(2, notes)
     assert (row.peer, row.theirs, row.ratio.median, row.met) == ("torch", "400 ms", 0.25, "yes")
+
+
+def test_what_was_measured_is_printed_and_written_whatever_happens(
+    bench: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    seen = []
+
+    def compared(workload: Any, length: Any, notes: Any) -> Iterator[Any]:
+        seen.append((workload.title, length.rounds))
+        if workload.title.endswith("512"):
+            raise KeyboardInterrupt
+        yield bench.table.Row(workload.title, "time", "somebody", "1 ms")
+
+    def run(*words: str) -> None:
+        monkeypatch.setattr(sys, "argv", ["compare.py", "--out", str(tmp_path / "table"), *words])
+        bench.compare.main()
+
+    monkeypatch.setattr(bench.compare, "compared", compared)
+    run("--only", "attention", "--title", "T = 2", "--quick")
+    assert seen == [("attention, T = 256", 2), ("attention, T = 2048", 2)]
+    printed = capsys.readouterr().out
+    assert printed == (tmp_path / "table").read_text()
+    assert printed.count("| somebody ") == 2 and "cores" in printed.splitlines()[-1]
+
+    seen.clear()
+    with pytest.raises(KeyboardInterrupt):
+        run("--only", "attention")
+    assert [rounds for _, rounds in seen] == [5, 5]
+    printed = capsys.readouterr().out
+    assert printed == (tmp_path / "table").read_text() and printed.count("| somebody ") == 1
 
 
 def test_one_number_for_an_array_sees_size_sign_and_order(bench: SimpleNamespace) -> None:

@@ -54,6 +54,7 @@ def test_a_tiny_run_is_counted(
         known = [a == place for a, (_, place) in zip(answers, told, strict=True)]
         right = [i % 2 for i in range(len(told))]
         both = sum(k and r for k, r in zip(known, right, strict=True))
-        lines.append(f"{words} words: {sum(known)} known, of whom the question found {both}; "
+        shown = "1 word" if words == 1 else f"{words} words"
+        lines.append(f"{shown}: {sum(known)} known, of whom the question found {both}; "
                      f"of the {len(told) - sum(known)} others, {sum(right) - both}")  # fmt: skip
     assert capsys.readouterr().out.splitlines() == lines

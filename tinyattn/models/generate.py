@@ -2,8 +2,7 @@
 
 A language model says how likely each next symbol is. Writing means choosing one, appending it and
 asking again. The most likely one always (greedy) makes dull but reproducible text; drawing from
-the distribution makes lively text; temperature, top-k and top-p lie between. Next: a
-parser.
+the distribution makes lively text; temperature, top-k and top-p lie between. Next: a parser.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ TOGETHER = 16, 64
 """Texts that are continued together: fewest, for what is done once a step is shared by them, and
 most, for the cache."""
 SHARES = 8
-"""Groups that cores share, if so many make sense."""
+"""Groups for the cores to share, where texts are many: then a slow one at the end costs little."""
 
 
 class ScoresError(ValueError):

@@ -2,8 +2,7 @@
 
 What a mechanism sees is best shown as a matrix, and how its cost grows as a slope: where both axes
 are logarithmic a power of T is a straight line, and the steeper the dearer. The picture needs
-matplotlib (the extra `plot`). Next: where the time of a
-step goes.
+matplotlib (the extra `plot`). Next: where the time of a step goes.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ def as_table(profile: Profile) -> str:
     return "\n".join([
         *lines, "", NOTES, "",
         f"a step   {_seconds(step)} on the clock, {profile.tokens_per_second:,.0f} tokens/s",
-        f"threads  {workers} and the main one; {computing:.2f} of them compute at a time, on average",
+        f"threads  {workers} and the main one; on average {computing:.2f} of them compute",
         f"memory   {profile.peak_bytes / 1e6:,.0f} MB, beyond parameters, moments and gradients",
         f"floor    {_seconds(profile.floor)}, {bound:.0%} of the step, {of_computing:.0%} of what "
         "threads compute: this long",

@@ -99,8 +99,8 @@ class Muon:
              s = √max(1, n_out/n_in)
     Source:  Jordan and others 2024 (KellerJordan/Muon), with decoupled weight decay
 
-    A step costs as much whatever the batch: a twentieth of A5's for a batch of 64, for which
-    benchmarks/muon.py has the numbers.
+    An update costs the same whatever the batch: at A5's size and batch 64 a twentieth of a training
+    step (benchmarks/muon.py).
 
     Args:
         named: two-dimensional parameters by name, weights (n_in, n_out).

@@ -6,8 +6,8 @@ their gradients is the gradient of the batch. A large batch becomes many shards,
 stays small. Whoever is free takes the next shard; but the sum is taken in the order of the shards,
 so a run can be repeated bit for bit.
 
-The step knows nothing of GPT: it calls a loss function. Next: how many multiply-adds
-an operation needs.
+The step knows nothing of GPT: it calls a loss function. Next: how many multiply-adds an operation
+needs.
 """
 
 from __future__ import annotations
