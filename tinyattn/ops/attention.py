@@ -106,7 +106,7 @@ def attention(
 class _Pairs:
     """Queries and keys in blocks, in which keys stand down and queries across.
 
-    Maxima over keys then run down columns, which is several times faster than along part.
+    Maxima over keys then run down columns, which is several times faster than along rows.
     """
 
     def __init__(self, xp: Any, k: Array, tiling: Tiling, drops: Site | None) -> None:

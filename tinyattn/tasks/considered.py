@@ -113,8 +113,9 @@ def as_taught(pairs: Pairs, trained: Trained) -> tuple[Pairs, bool]:
     """
     plain, known = (as_read(pairs, trained.recipe, trained.vocabulary, unknown)
                     for unknown in ("error", "drop"))  # fmt: skip
+    taught = {trained.about.get(key) for key in ("data", "questions")}
     for read in (plain, known):
-        if fingerprint(repr(read)) in (trained.about["data"], trained.about.get("questions")):
+        if fingerprint(repr(read)) in taught:
             return read, True
     return plain, False
 
