@@ -70,6 +70,9 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="two rounds of everything")
     parser.add_argument("--out", type=Path, help="write the table to this file too")
     chosen = parser.parse_args()
+    titles = [race.title for race in races(available_cores())]
+    if not any(chosen.title in title for title in titles):
+        parser.error(f"no race has {chosen.title!r} in its title; there are {', '.join(titles)}")
     notes, lines, begun = Notes(), [head()], time.monotonic()
     load = f"; load average before {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
     print(head(), flush=True)
@@ -79,7 +82,8 @@ def main() -> None:
             print(row, flush=True)
     finally:  # what was measured is shown, whatever else happens
         minutes = (time.monotonic() - begun) / 60
-        lines.append(f"\n{notes}\n\n{machine()}{load}; took {minutes:.0f} minutes.")
+        ending = f"{machine()}{load}; took {minutes:.0f} minutes."
+        lines.append("\n" + "\n\n".join(filter(None, (str(notes), ending))))
         print(lines[-1])
         if chosen.out:
             chosen.out.write_text("\n".join(lines) + "\n")

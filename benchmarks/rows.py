@@ -26,7 +26,9 @@ class Notes:
         lines = [f"Not compared: {line}." for line in self.missing]
         if agreed:
             lines.append(f"Largest difference of the first answers without dropout: {agreed}.")
-        return "\n\n".join([*lines, f"{', '.join(self.versions)}."])
+        if self.versions:
+            lines.append(f"{', '.join(self.versions)}.")
+        return "\n\n".join(lines)
 
 
 def compared(workload: Race, length: Length, notes: Notes) -> Iterator[Row]:

@@ -1,8 +1,9 @@
 """The contender numpygrad: a tape over NumPy that looks like PyTorch.
 
 Its LayerNorm, its GELU and its MultiHeadAttention turn float32 into float64 (a number that meets
-an array becomes a float64 array), and so do `-` and `/`. To spare it half of the memory traffic,
-all three are composed here of operations that keep float32; its own attention has no dropout either.
+an array becomes a float64 array), and so do `-` and `/`. To spare it half of the memory
+traffic all three are composed here of operations that keep float32; its own attention has no
+dropout either.
 """
 
 import math

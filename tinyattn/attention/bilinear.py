@@ -84,7 +84,7 @@ def merge(block: MultiHead) -> Bilinear:
     if block.rotary is not None:
         raise ValueError(
             "merge: with rotary positions a score depends on the distance of query and key, and no "
-            "single matrix gives that; train with learned positions"
+            "single matrix gives that; train with --positions learned"
         )
     C, H = block.width, block.heads
     made = Bilinear(C, H, longest=block.longest, rng=np.random.default_rng(0),

@@ -58,8 +58,8 @@ class Cloze:
         share: of the exercises, of documents that can be asked something.
         cue: at most so many words before a phrase are shown; how many, is drawn.
         asked: at most so many phrases in one exercise; how many and which, is drawn.
-        inline: the share of clozes in which the title stands amid words: at most two before it,
-            and neither full stop nor MASK behind it.
+        inline: the share of clozes in which the title stands as amid words: with neither full stop
+            nor MASK behind it, and up to two words before it, or none.
         longest: of title, cue and phrase together; in symbols. A document itself may be longer.
     Raises: ValueError for one out of range.
     """
