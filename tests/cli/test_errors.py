@@ -161,6 +161,7 @@ def test_a_mistake_is_told_in_one_line(
         ),
         ("pretrain x --steps 0", "0 is not in the range x>=1"),
         ("pretrain x --steps 3 --epochs 2", "give either --epochs or --steps"),
+        ("pretrain x --resume --overwrite", "--resume goes on with a run, --overwrite replaces it"),
         ("pretrain x --device cuda --workers 2", "--workers are threads of the CPU; leave it out"),
         ("pretrain x --unknown drop", "--unknown is for --questions; give that too"),
         ("pretrain x --device tpu", "'tpu' is not one of 'cpu', 'cuda'"),

@@ -103,6 +103,8 @@ def open_stage(
     epochs, steps = options["epochs"], options["steps"]
     if epochs and steps:
         raise click.UsageError("give either --epochs or --steps")
+    if options["resume"] and options["overwrite"]:
+        raise click.UsageError("--resume goes on with a run, --overwrite replaces it; give one")
     if epochs:
         settings |= {f"{table}.epochs": epochs, f"{table}.steps": 0}  # a recipe may say steps
     if steps:
