@@ -53,7 +53,8 @@ class Commands(click.Group):
             again = [word for word in sys.argv[1:] if word not in ("--overwrite", "--resume")]
             how = f"go on with: tinyattn {shlex.join(again)} --resume"
             if ctx.invoked_subcommand in ("quickstart", "parse"):
-                how = f"a {ctx.invoked_subcommand} cannot be resumed; start it again, with --overwrite if it has a folder"
+                how = (f"a {ctx.invoked_subcommand} cannot be resumed; start it again, "
+                       "with --overwrite if it has a folder")  # fmt: skip
             _fail(f"{error}; {how}", 1)
         except click.UsageError as error:
             command = " ".join(["tinyattn", *filter(None, [ctx.invoked_subcommand])])
