@@ -33,10 +33,12 @@ def imports(rounds: int, notes: Notes) -> Iterator[Row]:
     """How long the import takes, NumPy already imported; the limit is tinyattn's own."""
     torch = None
     try:
-        import_seconds("torch", interpreter("torch"))
-        torch = interpreter("torch")
+        there = interpreter("torch")
+        import_seconds("torch", there)
     except (Unavailable, CalledProcessError) as error:
         notes.missing.append(f"import, torch: {error}")
+    else:
+        torch = there
     ours, theirs = [], []
     for _ in range(rounds):
         ours.append(import_seconds("tinyattn"))

@@ -2,10 +2,9 @@
 
 The assignment's model continues 1 and 32 texts of 8 symbols by 120 more, greedily and with its
 cache, in one thread. (So does compare.py with one text; with 32, of different length, it uses all
-cores.) Beside the time of a symbol stand two things that it has to
-wait for: every matrix of the model is multiplied once, and every operation is called. Both are
-measured alone, in turn with the writing: the products in plain NumPy, the calls as additions of
-one number to another.
+cores.) Beside the time of a symbol stand two things that it has to wait for: every matrix of the
+model is multiplied once, and every operation is called. Both are measured alone, in turn with the
+writing: the products in plain NumPy, the calls as additions of one number to another.
 """
 
 import statistics
