@@ -139,6 +139,13 @@ def test_what_was_left_out_is_said(job: Any, tinyattn: Any, tmp_path: Path) -> N
     assert "never taught to answer" in tinyattn(*evaluate, job.pretrained).stderr
 
 
+def test_a_question_of_which_only_the_end_is_read(job: Any, tinyattn: Any, tmp_path: Path) -> None:
+    asked, words = tmp_path / "long.tsv", ["--from", job.finetuned, "--predictions", tmp_path / "p"]
+    for symbols, note in [(79, ""), (80, "note: 1 of 2 questions are longer than the model's ")]:
+        asked.write_text(f"{'a' * symbols}\tx\na\tx\n")
+        assert tinyattn("evaluate", asked, *words).stderr.startswith(note)
+
+
 def test_training_and_world_report_as_json(job: Any, as_json: AsJson, tmp_path: Path) -> None:
     made = as_json("world", "--out", tmp_path / "w", "--people", 3, "--dev", 1, "--places", 2)
     assert (made["train"], made["dev"], made["test"]) == (2, 1, 0)
@@ -152,7 +159,9 @@ def test_info(job: Any, tinyattn: Any, as_json: AsJson) -> None:
     machine = as_json("info")
     assert machine.keys() >= {"version", "devices", "backend", "threads", "blas"}
     assert "cpu" in machine["devices"] and "a5" in machine["recipes"]
-    assert f"version: {machine['version']}\n" in tinyattn("info").stdout
+    told = tinyattn("info").stdout
+    assert f"version: {machine['version']}\n" in told
+    assert "    text: Plain next-character prediction on any text file: a small GPT in" in told
     run = as_json("info", "--from", job.finetuned)
     assert (run["stage"], run["step"], run["model.width"]) == ("finetune", 3, 16)
     printed = tinyattn("info", "--recipe", "a5").stdout

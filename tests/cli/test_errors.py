@@ -90,6 +90,8 @@ def complaint(result: Any) -> str:
          r"'ß' \(U\+00DF\) at position 11 of 'Where was ßen born\?'.*--unknown drop"),
         ("finetune TEST --from PRETRAINED", DATA, r"no line has a tab and an answer"),
         ("finetune TRAIN --resume --from PRETRAINED --out PRETRAINED", DATA, r"another stage"),
+        ("finetune TRAIN --overwrite --from PRETRAINED --out PRETRAINED", USAGE,
+         r"would replace the run of --from"),
         ("evaluate BAD/unknown.tsv --from FINETUNED", DATA, r"'ß' .*at position 11"),
         ("evaluate BAD/missing.tsv --from FINETUNED", DATA, r"missing\.tsv: no such file"),
         ("evaluate DEV --from FINETUNED --predictions BAD/no/p.tsv", DATA, r"cannot be written"),
@@ -170,6 +172,8 @@ def test_a_mistake_is_told_in_one_line(
         ("generate --from x", "Missing option '--prompt'"),
         ("generate --prompt x --top-p 0", "0.0 is not in the range 0<x<=1"),
         ("generate --prompt x --temperature -1", "-1.0 is not in the range x>=0"),
+        ("generate --prompt x --temperature 0 --top-k 3", "--temperature 0 draws nothing"),
+        ("info --from x --recipe a5", "give either --from RUN or --recipe NAME"),
     ],
 )
 def test_wrong_usage_is_told_by_the_parser(
@@ -242,6 +246,20 @@ def test_a_finished_run_has_nothing_left_to_do(job: Any, tinyattn: Any, tmp_path
     assert all(after[path] == before[path] for path in before if path.suffix != ".png")
     (tmp_path / "metrics.jsonl").unlink()
     assert "nothing left to do" in tinyattn(*words, "--resume").stdout
+
+
+def test_a_run_goes_on_as_it_was_begun(job: Any, tinyattn: Any, tmp_path: Path) -> None:
+    """Without its options, and so with its own settings and seed, not with the defaults."""
+    begun = [*job.settings, "--seed", 3]
+    for out, again in [("told", begun), ("silent", [])]:
+        words = ["pretrain", job.corpus, "--out", tmp_path / out]
+        tinyattn(*words, *begun)
+        tinyattn(*words, *again, "--resume", "--steps", 5)
+    told, silent = (tmp_path / out / "checkpoint.safetensors" for out in ("told", "silent"))
+    assert told.read_bytes() == silent.read_bytes()
+    words = ["pretrain", job.corpus, "--out", tmp_path / "silent", "--resume"]
+    other = complaint(tinyattn(*words, "--seed", 0, status=DATA))
+    assert "another seed (3, not 0); ask for the same to go on with it" in other
 
 
 def shell(*words: Any, **options: Any) -> "subprocess.Popen[str]":

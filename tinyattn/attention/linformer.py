@@ -158,8 +158,8 @@ class LinformerCausal(MultiHead):
         segment = segment or max(rows, round(math.sqrt(rows * longest)))
         if not 1 <= rows <= segment:
             raise ValueError(
-                f"LinformerCausal: rows must be at least 1 and at most segment; got {rows} and "
-                f"{segment}"
+                f"LinformerCausal: rows must be at least 1, and at most segment unless that is 0; "
+                f"got {rows} and {segment}"
             )
         self.segment, self.rows = segment, rows
         self.mix_keys = Parameter(normal(1 / math.sqrt(rows))((rows, segment), rng))  # E

@@ -19,6 +19,8 @@ def info(start: Path | None, recipe: str | None, as_json: bool) -> None:
     """What is installed; or what is in a run; or a recipe's settings."""
     from tinyattn.tasks.recipe import load_recipe, to_toml
 
+    if start and recipe:
+        raise click.UsageError("give either --from RUN or --recipe NAME")
     if recipe:
         tables = load_recipe(recipe).tables()
         if as_json:
@@ -31,8 +33,10 @@ def info(start: Path | None, recipe: str | None, as_json: bool) -> None:
         print_json(facts)
     else:
         for key, value in facts.items():
-            listed = "; ".join(value) if isinstance(value, list) else value
-            click.echo(f"{key}: {listed}")
+            if isinstance(value, dict):
+                value = [f"{name}: {about}" for name, about in value.items()]
+            click.echo("\n    ".join([f"{key}:", *value]) if isinstance(value, list)
+                       else f"{key}: {value}")  # fmt: skip
 
 
 def _about_run(start: Path) -> dict[str, Any]:
@@ -57,7 +61,7 @@ def _about_machine() -> dict[str, Any]:
     from tinyattn.backend import available_cores, blas, get_device
     from tinyattn.models import MECHANISMS
     from tinyattn.report import curves
-    from tinyattn.tasks.recipe import recipe_names
+    from tinyattn.tasks.recipe import recipe_names, recipe_summary
 
     devices = ["cpu"]
     try:
@@ -75,6 +79,6 @@ def _about_machine() -> dict[str, Any]:
         "blas": blas(),
         "cuda": cuda,
         "pictures": "matplotlib" if curves.available() else "no: pip install 'tinyattn[plot]'",
-        "recipes": recipe_names(),
+        "recipes": {name: recipe_summary(name) for name in recipe_names()},
         "attention": [spell_out(name, MECHANISMS) for name in MECHANISMS],
     }

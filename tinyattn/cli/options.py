@@ -72,7 +72,7 @@ def stage_options(default_out: str, default_recipe: str) -> Callable[[Any], Any]
                                 f"by default {default_recipe}."),
         CONFIG, ATTENTION, POSITIONS, PENALTY, SET,
         option("--out", type=FOLDER, default=default_out, help="The run folder to write."),
-        option("--resume", is_flag=True, help="Go on with the run in --out."),
+        option("--resume", is_flag=True, help="Go on with the run in --out, as it was begun."),
         OVERWRITE, SEED, DEVICE, WORKERS, JSON,
     ]  # fmt: skip
 
@@ -91,12 +91,12 @@ def open_stage(
 
     Args:
         table: the recipe's table that --epochs and --steps set.
-        base: a recipe's name, or a Recipe.
+        base: a recipe's name, or a Recipe; a run that goes on begins with its own.
         extra: settings that other options of the command set.
     """
     from tinyattn.tasks.knowledge import RunOptions
     from tinyattn.tasks.recipe import load_recipe
-    from tinyattn.tasks.runs import open_run
+    from tinyattn.tasks.runs import load_run, open_run
 
     settings = parse_settings(options["sets"]) | extra
     settings |= model_settings(options["attention"], options["positions"], options["penalties"])
@@ -109,13 +109,22 @@ def open_stage(
         settings |= {f"{table}.epochs": epochs, f"{table}.steps": 0}  # a recipe may say steps
     if steps:
         settings[f"{table}.steps"] = steps
+    resume, seed = options["resume"], options["seed"]
+    folder = open_run(options["out"], overwrite=options["overwrite"], resume=resume, resumable=True)
+    if resume:  # as it was begun, but for what is asked for now
+        begun = load_run(folder)
+        base = begun.recipe
+        if not _is_given("seed"):
+            seed = int(begun.about["seed"])
     recipe = load_recipe(options["recipe"] or base, config=options["config"], overrides=settings)
     device = open_device(options["device"], options["workers"])
-    folder = open_run(options["out"], overwrite=options["overwrite"], resume=options["resume"],
-                      resumable=True)  # fmt: skip
-    return recipe, RunOptions(
-        folder, options["seed"], device, options["workers"], resume=options["resume"]
-    )
+    return recipe, RunOptions(folder, seed, device, options["workers"], resume=resume)
+
+
+def _is_given(name: str) -> bool:
+    """Whether an option was typed, and does not just have its default."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source is not click.core.ParameterSource.DEFAULT
 
 
 def model_settings(
@@ -220,8 +229,8 @@ def finish(folder: Path, title: str, as_json: bool) -> None:
         click.echo(f"{title}: there was nothing left to do; the run is in {folder}")
         return
     validation = f", validation loss {last['validation']:.3f}" if "validation" in last else ""
-    units = {"entropy": "nats", "distance": "positions², capped"}
-    heads = ", ".join(f"{name} {last[name]:.2f} {units[name]}" for name in units if name in last)
+    names = {"entropy": "entropy in nats", "distance": "squared distance"}
+    heads = ", ".join(f"{what} {last[name]:.2f}" for name, what in names.items() if name in last)
     click.echo(
         f"{title}: step {last['step']}, loss {last['loss']:.3f}{validation} nats, "
         f"{last['seconds']:.0f} s; {f'heads: {heads}; ' if heads else ''}the run is in {folder}"

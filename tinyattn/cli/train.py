@@ -177,9 +177,12 @@ def finetune(
     if corpus is None and (options["attention"] or options["positions"] or of_model):
         raise click.UsageError("the model is that of --from; --attention, --positions and --set "
                                "model.* are for a new one, with --corpus")  # fmt: skip
+    origin = start or Path("runs/pretrain")
+    if corpus is None and options["overwrite"] and options["out"].resolve() == origin.resolve():
+        raise click.UsageError(f"--out {origin} would replace the run of --from; name another")
     known = _answered(pairs)
     text = read_text(corpus) if corpus else None
-    pretrained = None if corpus else load_run(start or Path("runs/pretrain"))
+    pretrained = None if corpus else load_run(origin)
     table = "finetune" if pretrained else "scratch"
     base = pretrained.recipe if pretrained else "fast"
     recipe, run = open_stage(table, options, base, {})

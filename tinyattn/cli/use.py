@@ -77,6 +77,9 @@ def evaluate(
                          on_answers=bar.advance)  # fmt: skip
     save_predictions(path, answers)
     note_dropped(trained.vocabulary, [q for q, _ in asked])
+    if cut := sum(len(q) >= trained.model.longest for q, _ in asked):
+        click.echo(f"note: {cut} of {len(asked)} questions are longer than the model's context of "
+                   f"{trained.model.longest}, which reads only their ends", err=True)  # fmt: skip
     if trained.about["stage"] == "pretrain" and not trained.about.get("questions"):
         click.echo(f"note: {start} was pretrained, but never taught to answer; finetune it first",
                    err=True)  # fmt: skip
@@ -194,6 +197,9 @@ def generate(
     from tinyattn.models import generate as write
     from tinyattn.tasks.runs import load_run
 
+    if temperature == 0 and (top_k or top_p):
+        raise click.UsageError("--top-k and --top-p choose what is drawn from; --temperature 0 "
+                               "draws nothing")  # fmt: skip
     trained = load_run(start, device=open_device(device))
     ids = trained.vocabulary.encode(prompt, unknown=unknown)
     if not len(ids):

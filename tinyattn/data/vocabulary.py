@@ -40,7 +40,10 @@ class Vocabulary:
         for name, character in (("PAD", PAD_CHARACTER), ("MASK", MASK_CHARACTER)):
             if character in text:
                 line = text[: text.index(character)].count("\n") + 1
-                raise DataError(f"the corpus contains {character!r}, kept for {name}, line {line}")
+                raise DataError(
+                    f"the corpus contains {character!r}, kept for {name}, line {line}; write it "
+                    "otherwise"
+                )
         return cls([PAD_CHARACTER, MASK_CHARACTER, *sorted(set(text))])
 
     def __len__(self) -> int:

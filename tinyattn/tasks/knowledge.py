@@ -170,7 +170,10 @@ def _fit(
         trained = load_run(options.folder, device=options.device)
         then = {**trained.about, "recipe": trained.recipe.tables()}
         if other := _differences({**about, "seed": options.seed}, then):
-            raise CheckpointError(f"{options.folder}: holds a run with {', '.join(other)}")
+            raise CheckpointError(
+                f"{options.folder}: holds a run with {', '.join(other)}; ask for the same to go on "
+                "with it, or take another folder"
+            )
         resume, done = trained.checkpoint, int(trained.about["step"])
         if done >= total:  # nothing left to do, and nothing to write down
             return trained
@@ -194,8 +197,10 @@ def _differences(now: dict[str, Any], then: dict[str, Any]) -> list[str]:
         f"model.{key}": (value, then["model"].get(key)) for key, value in now["model"].items()
     }
     values |= {key: (now[key], then.get(key)) for key in ("stage", "seed")}
-    for table, settings in now["recipe"].items():  # what decides which examples a step gets
-        for key in settings if table == "data" else {"batch", "shuffle"} & settings.keys():
+    tables = ["pretrain"] if now["stage"] == "pretrain" else ["finetune", "scratch"]
+    for table in ["data", *tables]:  # what decides which examples a step gets
+        settings = now["recipe"][table]
+        for key in settings if table == "data" else ("batch", "shuffle"):
             values[f"{table}.{key}"] = settings[key], then["recipe"][table].get(key)
     found = [
         f"another {key} ({old}, not {new})" for key, (new, old) in values.items() if old != new

@@ -55,8 +55,8 @@ def document_examples(
     needed = corruption.longest + (2 if cloze.share else 1)
     if needed > context:
         raise DataError(
-            f"data.longest {corruption.longest} needs a model.context of at least {needed}; "
-            f"got {context}"
+            f"data.longest {corruption.longest} needs a model.context of at least {needed}, and "
+            f"an attention that reads as far; got {context}"
         )
     lines = documents_of(text, blank_lines=recipe.data.blank_lines)
     gaps: list[Gaps | None] = [cloze.gaps(line) if cloze.share else None for line in lines]
@@ -103,7 +103,10 @@ def question_examples(
     context = recipe.model.longest
     longest = max(pairs, key=lambda pair: len(pair[0]) + len(pair[1]))
     if sum(map(len, longest)) + 1 > context:
-        raise DataError(f"the pair {longest} does not fit the model's context of {context} symbols")
+        raise DataError(
+            f"a pair of {sum(map(len, longest))} symbols does not fit the model's context of "
+            f"{context}, MASK included: {longest[0][:40]!r}.."
+        )
     return QuestionExamples(
         pairs, vocabulary,
         batch=settings.batch, length=recipe.data.length or context,

@@ -7,6 +7,7 @@ name; a file of your own, or single settings, override them. Next: run folders.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from dataclasses import asdict, dataclass, replace
 from importlib import resources
@@ -103,6 +104,18 @@ def recipe_names() -> list[str]:
     return sorted(f.name.removesuffix(".toml") for f in files if f.name.endswith(".toml"))
 
 
+def recipe_summary(name: str) -> str:
+    """What a recipe that comes with the package is for: the first sentence of its file."""
+    comment = _file(name).partition("\n\n")[0].replace("\n#", "").removeprefix("# ")
+    return re.split(r"\.(?:\s|$)", comment)[0]
+
+
+def _file(name: str) -> str:
+    """The text of a recipe that comes with the package."""
+    file = resources.files("tinyattn.tasks").joinpath("recipes", f"{name}.toml")
+    return file.read_text(encoding="utf-8")
+
+
 def load_recipe(
     base: str | Recipe, *, config: Path | None = None, overrides: dict[str, Any] | None = None
 ) -> Recipe:
@@ -114,8 +127,7 @@ def load_recipe(
     if isinstance(base, Recipe):
         where, tables = "recipe", base.tables()
     elif base in recipe_names():
-        file = resources.files("tinyattn.tasks").joinpath("recipes", f"{base}.toml")
-        where, tables = base, tomllib.loads(file.read_text(encoding="utf-8"))
+        where, tables = base, tomllib.loads(_file(base))
     else:
         raise SettingError(f"recipe must be one of {recipe_names()}; got {base!r}")
     if config is not None:
