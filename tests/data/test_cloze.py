@@ -61,18 +61,19 @@ def test_a_phrase_and_a_cue_must_fit() -> None:
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        ((-0.1, 3, 3, 0), "cloze and inline must be in 0..1; got -0.1, 0"),
-        ((1.1, 3, 3, 0), "cloze and inline must be in 0..1; got 1.1, 0"),
-        ((1, 3, 3, 2), "cloze and inline must be in 0..1; got 1, 2"),
-        ((1, -1, 3, 0), "cue must be at least 0 and asked at least 1; got -1, 3"),
-        ((1, 3, 0, 0), "cue must be at least 0 and asked at least 1; got 3, 0"),
+        ((-0.1, 3, 3, 0, 9), "cloze and inline must be in 0..1; got -0.1, 0"),
+        ((1.1, 3, 3, 0, 9), "cloze and inline must be in 0..1; got 1.1, 0"),
+        ((1, 3, 3, 2, 9), "cloze and inline must be in 0..1; got 1, 2"),
+        ((1, -1, 3, 0, 9), "cue must be at least 0, asked and longest at least 1; got -1, 3 and 9"),
+        ((1, 3, 0, 0, 9), "cue must be at least 0, asked and longest at least 1; got 3, 0 and 9"),
+        ((1, 3, 3, 0, 0), "cue must be at least 0, asked and longest at least 1; got 3, 3 and 0"),
     ],
 )
 def test_settings_out_of_range_are_refused(
-    bad: tuple[float, int, int, float], message: str
+    bad: tuple[float, int, int, float, int], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
-        Cloze(*bad, longest=100)
+        Cloze(*bad)
 
 
 @given(texts, st.integers(0, 5), st.integers(1, 4), st.integers(9, 60), st.integers(0, 2**32))

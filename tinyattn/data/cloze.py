@@ -55,12 +55,12 @@ class Cloze:
     """How documents become clozes.
 
     Args:
-        share: of the exercises, of documents that can be asked something.
+        share: how many of the exercises are clozes, in 0..1, where a document allows one.
         cue: at most so many words before a phrase are shown; how many, is drawn.
         asked: at most so many phrases in one exercise; how many and which, is drawn.
         inline: the share of clozes in which the title stands as amid words: with neither full stop
             nor MASK behind it, and up to two words before it, or none.
-        longest: of title, cue and phrase together; in symbols. A document itself may be longer.
+        longest: symbols that title, cue and phrase together may have. A document may have more.
     Raises: ValueError for one out of range.
     """
 
@@ -73,15 +73,17 @@ class Cloze:
     def __post_init__(self) -> None:
         if not (0 <= self.share <= 1 and 0 <= self.inline <= 1):
             raise ValueError(f"cloze and inline must be in 0..1; got {self.share}, {self.inline}")
-        if not (self.cue >= 0 and self.asked >= 1):
+        if not (self.cue >= 0 and self.asked >= 1 and self.longest >= 1):
             raise ValueError(
-                f"cue must be at least 0 and asked at least 1; got {self.cue}, {self.asked}"
+                "cue must be at least 0, asked and longest at least 1; got "
+                f"{self.cue}, {self.asked} and {self.longest}"
             )
 
     def gaps(self, text: str) -> Gaps | None:
         """What can be asked of a document that begins with a title, which a full stop ends.
 
-        None if it has no title, or behind it no phrase with a capital that fits and is new: it
+        An initial's full stop does not end it, but that of an abbreviation such as "Dr." does.
+        None if there is no title, or behind it no phrase with a capital that fits and is new: it
         does not stand in the title or anywhere else before, and no other such phrase in it. So no
         answer shows another.
         """

@@ -36,9 +36,9 @@ def attention(
 ) -> Any:
     """For each query, the mean of the values, weighted by how well their keys match the query.
 
-    Forward:  y = P v, P = softmax(scale·q kᵀ) over the keys that are allowed; a query for which
-              nothing is allowed gets zeros
-    Backward: dv = Pᵀ g; dP = g vᵀ; dS = P·(dP - Σ_j g·y); dq = scale·dS k; dk = scale·dSᵀ q
+    Forward:  y = U v; P = softmax(scale·q kᵀ) over the keys that are allowed; U = P, or with
+              dropout P·keep/(1 - dropout); a query for which nothing is allowed gets zeros
+    Backward: dv = Uᵀ g; dS = U·(g vᵀ) - P·Σ_j g·y; dq = scale·dS k; dk = scale·dSᵀ q
     Shapes:   q (..., T, D), k (..., S, D), v (..., S, E) -> y (..., T, E); allowed broadcasts to
               (..., T, S), True = may attend
     Units:    scale·q kᵀ nats
@@ -49,7 +49,7 @@ def attention(
     Args:
         causal: whether later keys are hidden; the last query stands at the last key.
         scale: by default 1/√D.
-        dropout: the share of the weights that is dropped; P·keep/(1 - dropout) replaces P.
+        dropout: the share of the weights that is dropped.
         noise: where the bits `keep` come from; None means that nothing is dropped.
     """
     _check_shapes(q, k, v)
@@ -91,7 +91,7 @@ def attention(
                 xp.exp(p, out=p)
                 used = pairs.thinned(p, part, queries, keys)
                 dv[part][..., keys, :] += xp.matmul(used, g_rows)
-                ds = xp.matmul(v[part][..., keys, :], g_turned)  # dP
+                ds = xp.matmul(v[part][..., keys, :], g_turned)
                 ds *= used
                 p *= inner[..., None, :]
                 ds -= p

@@ -97,7 +97,10 @@ class Tiling:
             scores += bias
 
     def _diagonal(self, shape: tuple[int, int], ahead: int, dtype: Any) -> Array:
-        """-∞ where key i, one position and `ahead` behind query 0, is later than query j; or 0."""
+        """0 where query j sees key i, else -∞; the first query sees none of these keys.
+
+        It stands so much `ahead` of seeing them: query j, which sees j keys more, sees j - ahead.
+        """
         if (shape, ahead) not in self._diagonals:
             K, Q = shape
             past = self.xp.arange(K)[:, None] + ahead < self.xp.arange(Q)

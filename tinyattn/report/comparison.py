@@ -50,6 +50,8 @@ def as_table(comparison: Comparison) -> str:
         "all others, or, causal, of all before it.",
         "", "multiply-adds, forward, for all pairs; dense causal attention skips nearly half",
         *_aligned(adds, numbers=range(1, 2)),
+        "T positions, C width, H heads, K positions a segment or block, R rows that keys are",
+        "mixed to, L latents, N keys or blocks in a list, G blocks that see everything",
         "", "bytes that forward keeps: by the formula, measured",
         *_aligned(kept, numbers=range(1, 3)),
     ])  # fmt: skip
