@@ -10,6 +10,11 @@ from hypothesis import Phase, settings
 
 from tinyattn.backend import Device, get_device, one_blas_thread, register
 
+if os.environ.get("TINYATTN_CUDA_ON_CPU"):  # python tests/cuda_on_cpu
+    import cuda_on_cpu
+
+    cuda_on_cpu.start()
+
 settings.register_profile("ci", deadline=None, derandomize=True, max_examples=40)
 settings.register_profile("search", deadline=None, max_examples=2_000)  # looks for new mistakes
 settings.register_profile(  # a failure is enough, it need not be small (mutation.py)

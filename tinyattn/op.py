@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from tinyattn.backend import Array, asarray, device_of, is_array
+from tinyattn.backend import Array, asarray, device_of, is_array, plain_number
 from tinyattn.graph import Node, recording
 from tinyattn.tensor import OPS, Tensor, result
 
@@ -72,7 +72,7 @@ def op(function: Function) -> Callable[..., Tensor]:
         values, sources = _unwrap(name, bound, is_data)
         xp = device_of(*[v for v in values if hasattr(v, "shape")]).xp
         try:
-            plain = {k: _plain(v) for k, v in options.items()}
+            plain = {k: plain_number(v) for k, v in options.items()}
             run = function
             for observer in _observers:  # hardly ever one
                 run = observer(run)
@@ -170,7 +170,7 @@ def _unwrap(
 
 def _constant(name: str, value: Any, tensor: Tensor, is_data: bool) -> Any:
     """An operand that is not a Tensor, made fit to meet `tensor`."""
-    value = _plain(value)
+    value = plain_number(value)
     if value is None or (isinstance(value, (bool, int, float)) and not is_data):
         return value  # a Python number takes the array's precision
     if is_array(value) and device_of(value).name != tensor.device:
@@ -183,13 +183,6 @@ def _constant(name: str, value: Any, tensor: Tensor, is_data: bool) -> Any:
         raise TypeError(f"{name}: operands must be real numbers; got {array.dtype}")
     array = asarray(array, None if is_data else tensor.dtype, device=tensor.device)
     return array.copy()  # later changes by its owner do not reach the vjp
-
-
-def _plain(value: Any) -> Any:
-    """A NumPy number as a Python number: it would widen float32. Anything else as it is."""
-    if not isinstance(value, np.generic):
-        return value
-    return float(value) if value.dtype.kind == "f" else value.item()
 
 
 def _node(

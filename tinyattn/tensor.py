@@ -30,7 +30,15 @@ from typing import Any, cast
 
 import numpy as np
 
-from tinyattn.backend import Array, array_module, asarray, asnumpy, device_of, is_array
+from tinyattn.backend import (
+    Array,
+    array_module,
+    asarray,
+    asnumpy,
+    device_of,
+    is_array,
+    plain_number,
+)
 from tinyattn.graph import Node, sweep
 
 OPS: dict[str, Callable[..., Any]] = {}
@@ -51,7 +59,7 @@ def _method(name: str) -> Callable[..., Tensor]:
 
 def _compare(compare: Callable[[Any, Any], Any]) -> Callable[[Tensor, Any], Array]:
     """Comparisons have no gradient: they return a plain boolean array."""
-    return lambda a, b: compare(a._data, b._data if isinstance(b, Tensor) else b)
+    return lambda a, b: compare(a._data, b._data if isinstance(b, Tensor) else plain_number(b))
 
 
 class Tensor:
