@@ -3,9 +3,11 @@
 Read it in this order; a file imports only from chapters before its own.
 
     backend     1   which module made this array; host and device        noise: random bits
+    twins       1   what is another program on a GPU
     graph       2   how a gradient finds its way back
     tensor      2   an array that remembers how it was made              op: what makes an operation
-    ops/        3   operations: value, gradient, equation                gradcheck: are they right?
+    ops/        3   operations: value, gradient, equation
+    cuda/       3   the same as programs for a GPU; can be skipped       gradcheck: are they right?
     nn/         4   modules own what is learned
     attention/  5   who looks at whom, and how; what it costs
     models/     6   a GPT, and the text it writes; a parser; all attentions side by side
@@ -26,7 +28,7 @@ One letter an axis, one meaning everywhere:
 
 from importlib.metadata import PackageNotFoundError, version
 
-from tinyattn import ops
+from tinyattn import cuda, ops
 from tinyattn.gradcheck import gradcheck
 from tinyattn.graph import no_grad
 from tinyattn.tensor import Tensor
@@ -36,4 +38,4 @@ try:
 except PackageNotFoundError:  # run from a checkout that was not installed
     __version__ = "0+unknown"
 
-__all__ = ["Tensor", "__version__", "gradcheck", "no_grad", "ops"]
+__all__ = ["Tensor", "__version__", "cuda", "gradcheck", "no_grad", "ops"]

@@ -93,6 +93,11 @@ def array_module(*arrays: Array) -> Any:
     return device_of(*arrays).xp
 
 
+def on_gpu(xp: Any) -> bool:
+    """Whether this array module is a GPU's: a call starts work there and does not wait for it."""
+    return getattr(xp, "__name__", "") == "cupy"
+
+
 def get_device(name: str) -> Device:
     """The device called `name`: "cpu" or "cuda".
 

@@ -4,7 +4,7 @@ Dropout wants fresh random numbers at every step. A generator that is advanced d
 the result to everything that happened before: to the device, to how a batch was split between
 threads, to the place where a run was resumed. Here the bit for an element is a pure function of
 (seed, step, site, element), so the mask is the same on CPU and GPU, for any number of workers,
-and after a restart. Next: how a gradient finds its way back (graph.py).
+and after a restart. Next: what is another program on a GPU (twins.py).
 """
 
 from __future__ import annotations

@@ -29,6 +29,7 @@ import numpy as np
 from tinyattn.backend import Array, asarray, device_of, is_array, plain_number
 from tinyattn.graph import Node, recording
 from tinyattn.tensor import OPS, Tensor, result
+from tinyattn.twins import fastest
 
 Index = Any
 """Annotation of an op's parameter that holds integers, which have no gradient."""
@@ -73,7 +74,7 @@ def op(function: Function) -> Callable[..., Tensor]:
         xp = device_of(*[v for v in values if hasattr(v, "shape")]).xp
         try:
             plain = {k: plain_number(v) for k, v in options.items()}
-            run = function
+            run = function if xp is np else fastest(xp, name, function)
             for observer in _observers:  # hardly ever one
                 run = observer(run)
             value, vjp = run(xp, *values, **plain)

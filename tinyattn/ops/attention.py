@@ -5,7 +5,8 @@ room. But an answer is a weighted mean, and a mean can be taken over one block o
 other: when a larger score turns up, what was added up so far is scaled down. The weights are not
 kept; the way back computes them again, block by block. So memory grows with T and not with its
 square (derivations/06_attention.md), but for a mask, and on a GPU, which takes all in one block.
-The chapter on attention (`tinyattn/attention/`) builds on it. Next: checking all these gradients.
+The chapter on attention (`tinyattn/attention/`) builds on it. Next: the same on a GPU (cuda/), or,
+without, the checks of all these gradients (gradcheck.py).
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def attention(
         dropout: the share of the weights that is dropped.
         noise: where the bits `keep` come from; None means that nothing is dropped.
     """
-    _check_shapes(q, k, v)
+    check_attention(q, k, v)
     check_rate(dropout, "attention: dropout")
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     y_like = q  # in memory, y is to lie as q does
@@ -193,7 +194,8 @@ def _empty_like(xp: Any, like: Array, shape: tuple[int, ...]) -> Array:
     return xp.empty_like(like) if shape == like.shape else xp.empty(shape, dtype=like.dtype)
 
 
-def _check_shapes(q: Array, k: Array, v: Array) -> None:
+def check_attention(q: Array, k: Array, v: Array) -> None:
+    """Raises: ValueError if q, k and v do not fit each other."""
     if min(q.ndim, k.ndim, v.ndim) < 2:
         raise ValueError(
             f"attention: q, k and v must be (..., length, width); got {q.shape}, {k.shape}, "

@@ -36,11 +36,7 @@ def cross_entropy(
         ignore: targets with this value do not count. If none counts, y and its gradient are 0.
         divisor: divide by this instead of n: a part of a batch divides by the whole batch's n.
     """
-    if targets.shape != logits.shape[:-1]:
-        raise ValueError(
-            f"cross_entropy: targets must have shape {logits.shape[:-1]} for logits "
-            f"{logits.shape}; got {targets.shape}"
-        )
+    check_targets(logits, targets)
     V = logits.shape[-1]
     picked = targets.reshape(-1)
     counts = xp.ones(picked.shape, dtype=bool) if ignore is None else picked != ignore
@@ -67,3 +63,12 @@ def cross_entropy(
         return d.reshape(logits.shape)
 
     return (surprise * weight).sum(), (dz, None)
+
+
+def check_targets(logits: Array, targets: Array) -> None:
+    """Raises: ValueError unless there is a target for each row of logits."""
+    if targets.shape != logits.shape[:-1]:
+        raise ValueError(
+            f"cross_entropy: targets must have shape {logits.shape[:-1]} for logits "
+            f"{logits.shape}; got {targets.shape}"
+        )

@@ -26,12 +26,8 @@ def layer_norm(xp: Any, x: Array, gain: Array, bias: Array, *, eps: float = 1e-5
     Sums over rows and columns are products with a vector of ones: the matrix product adds several
     times faster than a reduction does.
     """
+    check_layer_norm(x, gain, bias)
     C = x.shape[-1]
-    if gain.shape != (C,) or bias.shape != (C,):
-        raise ValueError(
-            f"layer_norm: gain and bias must be ({C},) for x {x.shape}; "
-            f"got {gain.shape} and {bias.shape}"
-        )
     rows = x.reshape(-1, C)
     h, y = xp.empty_like(rows), xp.empty_like(rows)
     r = xp.empty((len(rows), 1), dtype=x.dtype)
@@ -60,3 +56,12 @@ def layer_norm(xp: Any, x: Array, gain: Array, bias: Array, *, eps: float = 1e-5
         return dx.reshape(x.shape), dgain, dbias
 
     return y.reshape(x.shape), vjp
+
+
+def check_layer_norm(x: Array, gain: Array, bias: Array) -> None:
+    """Raises: ValueError if gain or bias is not as wide as x."""
+    if not gain.shape == bias.shape == x.shape[-1:]:
+        raise ValueError(
+            f"layer_norm: gain and bias must be {x.shape[-1:]} for x {x.shape}; "
+            f"got {gain.shape} and {bias.shape}"
+        )

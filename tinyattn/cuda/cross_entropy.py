@@ -1,0 +1,85 @@
+"""Chapter 3, continued: cross-entropy, one warp for each prediction. Next: embeddings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tinyattn.backend import Array
+from tinyattn.cuda.program import THREADS, blocks_for, program
+from tinyattn.op import Index
+from tinyattn.ops.loss import check_targets
+from tinyattn.twins import twin_of
+
+SOURCE = r"""
+// Of each row of z the largest number, the sum of exp(z - largest), and the target's surprise.
+extern "C" __global__ void cross_entropy(const T* z, const long long* targets, T* largest, T* total,
+                                         T* surprise, int ignored, long long ignore, int rows,
+                                         int V) {
+  int row = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32;
+  if (row >= rows) return;
+  z += (long long)row * V;
+  T most = -INFINITY, sum = 0;
+  for (int v = lane; v < V; v += 32) most = max(most, z[v]);
+  most = warp_max(most);
+  for (int v = lane; v < V; v += 32) sum += exp(z[v] - most);
+  sum = warp_sum(sum);
+  if (lane) return;
+  long long target = targets[row];
+  largest[row] = most;
+  total[row] = sum;
+  surprise[row] = ignored && target == ignore ? 0 : log(sum) - (z[target] - most);
+}
+
+extern "C" __global__ void cross_entropy_z(const T* z, const long long* targets, const T* largest,
+                                           const T* total, const T* weight, T* dz, int ignored,
+                                           long long ignore, int rows, int V) {
+  int row = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32;
+  if (row >= rows) return;
+  z += (long long)row * V;
+  dz += (long long)row * V;
+  long long target = targets[row];
+  bool counts = !ignored || target != ignore;
+  T most = largest[row], per = 1 / total[row];
+  for (int v = lane; v < V; v += 32)
+    dz[v] = counts ? (exp(z[v] - most) * per - (v == target)) * *weight : 0;
+}
+"""
+
+
+@twin_of("cross_entropy")
+def cross_entropy(
+    xp: Any,
+    logits: Array,
+    targets: Index,
+    *,
+    ignore: int | None = None,
+    divisor: float | None = None,
+) -> Any:
+    """`ops.cross_entropy` in two launches, and backward in two."""
+    check_targets(logits, targets)
+    z, V = xp.ascontiguousarray(logits), logits.shape[-1]
+    picked = xp.ascontiguousarray(targets).astype(xp.int64, copy=False)
+    rows = picked.size
+    largest, total, surprise = (xp.empty(rows, dtype=z.dtype) for _ in range(3))
+    sizes = np.int32(ignore is not None), np.int64(ignore or 0), np.int32(rows), np.int32(V)
+
+    def launch(name: str, *arguments: Any) -> None:
+        if rows:
+            run = program(xp, SOURCE, name, z.dtype)
+            run(blocks_for(rows), (THREADS,), (z, picked, *arguments, *sizes))
+
+    launch("cross_entropy", largest, total, surprise)
+    if divisor is None:
+        count = rows if ignore is None else (picked != ignore).sum()
+        share = 1 / xp.maximum(xp.asarray(count, dtype=z.dtype), 1)
+    else:
+        share = z.dtype.type(1 / divisor)
+
+    def dz(g: Array) -> Array:
+        out = xp.empty_like(z)
+        launch("cross_entropy_z", largest, total, g * share, out)
+        return out
+
+    return surprise.sum() * share, (dz, None)

@@ -1,0 +1,57 @@
+"""Chapter 3, continued: dropout, one thread for each number.
+
+What is kept is found out again on the way back: that costs a few operations on integers, and
+keeping it would cost memory. Next: attention.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tinyattn.backend import Array
+from tinyattn.cuda.program import drops, program
+from tinyattn.noise import Noise, check_rate
+from tinyattn.ops.dropout import dropout as formula
+from tinyattn.twins import twin_of
+
+AXES = 3  # that a text's numbers can have, but for the last one
+THREADS = 256
+
+SOURCE = r"""
+extern "C" __global__ void dropout(const T* x, T* y, T factor, long long count, int width, int axes,
+                                   int second, int third, Drops d) {
+  long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= count) return;
+  unsigned row = i / width, row_key = d.row_key;
+  if (axes > 2) row_key = hashed(row_key, row / third / second + d.first_row, d.key);
+  if (axes > 1) row_key = hashed(row_key, row / third % second + (axes == 2) * d.first_row, d.key);
+  row_key = hashed(row_key, row % third + (axes == 1) * d.first_row, d.key);
+  y[i] = kept(row_key, i % width, d) ? x[i] * factor : 0;
+}
+"""
+
+
+@twin_of("dropout")
+def dropout(xp: Any, x: Array, *, rate: float, noise: Noise | None) -> Any:
+    """`ops.dropout` in one launch, and backward in one."""
+    check_rate(rate, "dropout: rate")
+    if noise is None or rate == 0 or not 2 <= x.ndim <= AXES + 1 or not x.size:
+        return formula.__wrapped__(xp, x, rate=rate, noise=noise)  # type: ignore[attr-defined]
+    leading: tuple[int, ...] = x.shape[:-1]
+    second, third = (1, 1, *leading)[-2:]
+    width, axes = x.shape[-1], x.ndim - 1
+    where = drops(noise.site(rate))
+    factor = x.dtype.type(1 / (1 - rate))
+
+    def drop(a: Array) -> Array:
+        a = xp.ascontiguousarray(a)
+        out = xp.empty_like(a)
+        sizes = [np.int32(n) for n in (width, axes, second, third)]
+        program(xp, SOURCE, "dropout", a.dtype)(
+            (-(-a.size // THREADS),), (THREADS,), (a, out, factor, np.int64(a.size), *sizes, where)
+        )
+        return out
+
+    return drop(x), (drop,)

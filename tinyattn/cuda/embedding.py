@@ -1,0 +1,59 @@
+"""Chapter 3, continued: the gradient of a table, one block for each of its rows and some columns.
+
+Each block looks through all ids for its own, so that what belongs to a row is added in one order,
+and the same bits come out every time. Next: dropout.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tinyattn.backend import Array
+from tinyattn.cuda.program import program
+from tinyattn.op import Index
+from tinyattn.ops.indexing import embedding as formula
+from tinyattn.twins import twin_of
+
+COLUMNS = 64  # of a block
+MOST_LOOKS = 1 << 25
+"""Rows times ids, up to which looking through all ids is fast; above, the formula adds them with
+atomic additions, in any order."""
+
+SOURCE = r"""
+extern "C" __global__ void embedding_weight(const T* g, const long long* ids, T* dweight, int count,
+                                            int C) {
+  __shared__ long long some[64];
+  int c = blockIdx.y * 64 + threadIdx.x;
+  T sum = 0;
+  for (int start = 0; start < count; start += 64) {
+    if (start + threadIdx.x < count) some[threadIdx.x] = ids[start + threadIdx.x];
+    __syncthreads();
+    for (int i = 0; i < 64 && start + i < count; i++)
+      if (some[i] == blockIdx.x && c < C) sum += g[(long long)(start + i) * C + c];
+    __syncthreads();
+  }
+  if (c < C) dweight[(long long)blockIdx.x * C + c] = sum;
+}
+"""
+
+
+@twin_of("embedding")
+def embedding(xp: Any, weight: Array, ids: Index) -> Any:
+    """`ops.embedding` with its gradient in one launch."""
+    y, by_formula = formula.__wrapped__(xp, weight, ids)  # type: ignore[attr-defined]
+    V, C = weight.shape
+    if not ids.size or V * ids.size > MOST_LOOKS:
+        return y, by_formula
+
+    def dweight(g: Array) -> Array:
+        out = xp.empty((V, C), dtype=weight.dtype)
+        own = xp.ascontiguousarray(ids).astype(xp.int64, copy=False)
+        program(xp, SOURCE, "embedding_weight", g.dtype)(
+            (V, -(-C // COLUMNS)), (COLUMNS,),
+            (xp.ascontiguousarray(g), own, out, np.int32(ids.size), np.int32(C)),
+        )  # fmt: skip
+        return out
+
+    return y, (dweight, None)

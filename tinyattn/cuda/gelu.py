@@ -1,0 +1,36 @@
+"""Chapter 3, continued: GELU, one thread for each number. Next: layer normalisation."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from tinyattn.backend import Array
+from tinyattn.twins import twin_of
+
+EXACT = """
+const T half = 0.5, share = half * (1 + erf(x * T(M_SQRT1_2)));
+const T density = exp(-half * x * x) * T(0.398942280401432678);  // 1/sqrt(2 pi)
+y = x * share;
+slope = share + (x * x < 1e9 ? x * density : 0);
+"""
+TANH = """
+const T c = 0.797884560802865356, d = c * T(0.044715);  // c = sqrt(2/pi)
+const T square = x * x, share = T(0.5) * (1 + tanh(x * (c + d * square)));
+y = x * share;
+// Where the share is 0 or 1, the rest is 0; and so it is where the square is infinite.
+slope = share + (share > 0 && share < 1 ? 2 * y * (1 - share) * (c + 3 * d * square) : 0);
+"""
+
+
+@cache
+def _both(xp: Any, exact: bool) -> Any:
+    name = "tinyattn_gelu_exact" if exact else "tinyattn_gelu_tanh"
+    return xp.ElementwiseKernel("T x", "T y, T slope", EXACT if exact else TANH, name)
+
+
+@twin_of("gelu")
+def gelu(xp: Any, x: Array, *, exact: bool = True) -> Any:
+    """`ops.gelu` in one launch, and backward in one."""
+    y, slope = _both(xp, exact)(x)
+    return y, (lambda g: g * slope,)

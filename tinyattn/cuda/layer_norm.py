@@ -1,0 +1,107 @@
+"""Chapter 3, continued: layer normalisation, one warp for each row. Next: the loss."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tinyattn.backend import Array
+from tinyattn.cuda.program import THREADS, blocks_for, program
+from tinyattn.ops.normalization import check_layer_norm
+from tinyattn.twins import twin_of
+
+COLUMNS, ROWS = 32, 8  # of a block that sums up columns
+PARTS = 64  # that each column is summed in, before these are
+
+SOURCE = r"""
+extern "C" __global__ void layer_norm(const T* x, const T* gain, const T* bias, T* y, T* mean,
+                                      T* scale, T eps, int rows, int C) {
+  int row = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32;
+  if (row >= rows) return;
+  x += (long long)row * C;
+  y += (long long)row * C;
+  T sum = 0, squares = 0;
+  for (int c = lane; c < C; c += 32) sum += x[c];
+  T m = warp_sum(sum) / C;
+  for (int c = lane; c < C; c += 32) squares += (x[c] - m) * (x[c] - m);
+  T r = 1 / sqrt(warp_sum(squares) / C + eps);
+  for (int c = lane; c < C; c += 32) y[c] = (x[c] - m) * r * gain[c] + bias[c];
+  if (lane == 0) {
+    mean[row] = m;
+    scale[row] = r;
+  }
+}
+
+extern "C" __global__ void layer_norm_x(const T* x, const T* gain, const T* mean, const T* scale,
+                                        const T* g, T* dx, int rows, int C) {
+  int row = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32;
+  if (row >= rows) return;
+  x += (long long)row * C;
+  g += (long long)row * C;
+  dx += (long long)row * C;
+  T m = mean[row], r = scale[row], sum = 0, along = 0;
+  for (int c = lane; c < C; c += 32) {
+    T d = g[c] * gain[c];
+    sum += d;
+    along += d * (x[c] - m) * r;
+  }
+  sum = warp_sum(sum) / C;
+  along = warp_sum(along) / C;
+  for (int c = lane; c < C; c += 32)
+    dx[c] = r * (g[c] * gain[c] - sum - (x[c] - m) * r * along);
+}
+
+// Of each column of g·h and of g the sum over some of the rows: blockIdx.y says which.
+extern "C" __global__ void layer_norm_columns(const T* x, const T* mean, const T* scale, const T* g,
+                                              T* sums, int rows, int C) {
+  __shared__ T found[2][8][32];
+  int c = blockIdx.x * 32 + threadIdx.x;
+  T of_gain = 0, of_bias = 0;
+  for (int row = blockIdx.y * 8 + threadIdx.y; c < C && row < rows; row += 8 * gridDim.y) {
+    T of_row = g[(long long)row * C + c];
+    of_gain += of_row * (x[(long long)row * C + c] - mean[row]) * scale[row];
+    of_bias += of_row;
+  }
+  found[0][threadIdx.y][threadIdx.x] = of_gain;
+  found[1][threadIdx.y][threadIdx.x] = of_bias;
+  __syncthreads();
+  if (threadIdx.y > 1 || c >= C) return;
+  T sum = 0;
+  for (int i = 0; i < 8; i++) sum += found[threadIdx.y][i][threadIdx.x];
+  sums[((long long)blockIdx.y * 2 + threadIdx.y) * C + c] = sum;
+}
+"""
+
+
+@twin_of("layer_norm")
+def layer_norm(xp: Any, x: Array, gain: Array, bias: Array, *, eps: float = 1e-5) -> Any:
+    """`ops.layer_norm` in one launch, and backward in three."""
+    check_layer_norm(x, gain, bias)
+    C, rows = x.shape[-1], x.size // max(1, x.shape[-1])
+    x = xp.ascontiguousarray(x)
+    y = xp.empty_like(x)
+    mean, scale = (xp.empty(rows, dtype=x.dtype) for _ in range(2))
+    size = np.int32(rows), np.int32(C)
+
+    def launch(name: str, *arguments: Any) -> None:
+        if x.size:
+            grid = blocks_for(rows)
+            program(xp, SOURCE, name, x.dtype)(grid, (THREADS,), (*arguments, *size))
+
+    launch("layer_norm", x, gain, bias, y, mean, scale, x.dtype.type(eps))
+
+    def vjp(g: Array) -> tuple[Array, Array, Array]:
+        g = xp.ascontiguousarray(g)
+        dx = xp.empty_like(x)
+        launch("layer_norm_x", x, gain, mean, scale, g, dx)
+        parts = min(PARTS, -(-rows // ROWS)) or 1
+        sums = xp.empty((parts, 2, C), dtype=x.dtype)
+        grid = (-(-C // COLUMNS), parts)
+        program(xp, SOURCE, "layer_norm_columns", x.dtype)(
+            grid, (COLUMNS, ROWS), (x, mean, scale, g, sums, *size)
+        )
+        dgain, dbias = sums.sum(axis=0)
+        return dx, dgain, dbias
+
+    return y, vjp
