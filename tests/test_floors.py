@@ -1,6 +1,7 @@
 """The book can be read from front to back: nothing leans on what comes later."""
 
 import ast
+import inspect
 import os
 import re
 import subprocess
@@ -12,6 +13,8 @@ import pytest
 
 import tinyattn
 from tinyattn.tensor import OPS
+from tinyattn.training import optimizers, parameters, step
+from tinyattn.twins import TWINS
 
 ROOT = Path(tinyattn.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
@@ -111,6 +114,15 @@ def test_only_the_backend_knows_cupy() -> None:
         if "cupy" in ast.unparse(WithoutText().visit(ast.parse(file.read_text())))
     ]
     assert knows == ["backend.py"]
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_a_twin_takes_the_arguments_of_its_formula(name: str) -> None:
+    others = [parameters.add_each, optimizers.adamw, optimizers.muon_momentum, step.clip_factor]
+    formulas = {function.__name__: function for function in others}
+    formula = formulas[name] if name in formulas else inspect.unwrap(OPS[name])
+    taken = [list(inspect.signature(function).parameters) for function in (TWINS[name], formula)]
+    assert taken[0] == taken[1]
 
 
 @pytest.mark.parametrize("name", OPS)

@@ -24,10 +24,20 @@ import os
 import shutil
 from pathlib import Path
 
+import pytest
+
 from cuda_on_cpu.functions import DEVICE, put_into
 
 CUPY = "14.2"
-__all__ = ["DEVICE", "Missing", "check", "start"]
+__all__ = ["DEVICE", "Missing", "check", "needs_it", "start"]
+
+needs_it = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(
+        "not os.environ.get('TINYATTN_CUDA_ON_CPU')", reason="python tests/cuda_on_cpu runs it"
+    ),
+]
+"""For tests of this itself, and those that count."""
 
 
 class Missing(Exception):

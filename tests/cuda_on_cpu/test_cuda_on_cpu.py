@@ -1,18 +1,14 @@
 """What stands in for CUDA: kernels written by hand do what a GPU would, and mistakes are loud."""
 
-import os
 import sys
 from typing import Any
 
 import numpy as np
 import pytest
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(
-        not os.environ.get("TINYATTN_CUDA_ON_CPU"), reason="python tests/cuda_on_cpu runs it"
-    ),
-]
+from cuda_on_cpu import DEVICE, needs_it
+
+pytestmark = needs_it
 
 
 @pytest.fixture
@@ -87,8 +83,6 @@ def test_new_memory_holds_no_numbers(cupy: Any) -> None:
 
 
 def test_launches_and_copies_are_counted(cupy: Any) -> None:
-    from cuda_on_cpu import DEVICE
-
     x = cupy.asarray(np.ones(3, np.float32))
     with DEVICE.recorded() as record:
         y = cupy.asarray(np.ones(5, np.float32))

@@ -10,9 +10,13 @@ from tinyattn.cuda import gelu
 from tinyattn.cuda import layer_norm
 from tinyattn.cuda import cross_entropy
 from tinyattn.cuda import embedding
+from tinyattn.cuda import linear
+from tinyattn.cuda import rotary
 from tinyattn.cuda import dropout
 from tinyattn.cuda import attention
+from tinyattn.cuda import optimizers
 
 __all__ = [
-    "attention", "cross_entropy", "dropout", "embedding", "gelu", "layer_norm", "program",
+    "attention", "cross_entropy", "dropout", "embedding", "gelu", "layer_norm", "linear",
+    "optimizers", "program", "rotary",
 ]  # fmt: skip

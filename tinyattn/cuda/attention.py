@@ -2,8 +2,7 @@
 
 The products are matrix products as ever. Between them scores become weights where they are, and on
 the way back gradients of weights become gradients of scores, each in one launch. So the weights of
-all pairs are kept: a GPU has the memory for texts of some thousand symbols. Next: the checks of all
-gradients (gradcheck.py).
+all pairs are kept: a GPU has the memory for texts of some thousand symbols. Next: optimisers.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ from tinyattn.twins import twin_of
 SOURCE = r"""
 // Of each row of z the largest number, the sum of exp(z - largest), and the target's surprise.
 extern "C" __global__ void cross_entropy(const T* z, const long long* targets, T* largest, T* total,
-                                         T* surprise, int ignored, long long ignore, int rows,
-                                         int V) {
+                                         T* surprise, T share, int ignored, long long ignore,
+                                         int rows, int V) {
   int row = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32;
   if (row >= rows) return;
   z += (long long)row * V;
@@ -29,11 +29,11 @@ extern "C" __global__ void cross_entropy(const T* z, const long long* targets, T
   long long target = targets[row];
   largest[row] = most;
   total[row] = sum;
-  surprise[row] = ignored && target == ignore ? 0 : log(sum) - (z[target] - most);
+  surprise[row] = ignored && target == ignore ? 0 : share * (log(sum) - (z[target] - most));
 }
 
 extern "C" __global__ void cross_entropy_z(const T* z, const long long* targets, const T* largest,
-                                           const T* total, const T* weight, T* dz, int ignored,
+                                           const T* total, const T* g, T* dz, T share, int ignored,
                                            long long ignore, int rows, int V) {
   int row = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32;
   if (row >= rows) return;
@@ -41,9 +41,9 @@ extern "C" __global__ void cross_entropy_z(const T* z, const long long* targets,
   dz += (long long)row * V;
   long long target = targets[row];
   bool counts = !ignored || target != ignore;
-  T most = largest[row], per = 1 / total[row];
+  T most = largest[row], per = 1 / total[row], weight = *g * share;
   for (int v = lane; v < V; v += 32)
-    dz[v] = counts ? (exp(z[v] - most) * per - (v == target)) * *weight : 0;
+    dz[v] = counts ? (exp(z[v] - most) * per - (v == target)) * weight : 0;
 }
 """
 
@@ -57,7 +57,7 @@ def cross_entropy(
     ignore: int | None = None,
     divisor: float | None = None,
 ) -> Any:
-    """`ops.cross_entropy` in two launches, and backward in two."""
+    """`ops.cross_entropy` in two launches and backward in one, if it is told what to divide by."""
     check_targets(logits, targets)
     z, V = xp.ascontiguousarray(logits), logits.shape[-1]
     picked = xp.ascontiguousarray(targets).astype(xp.int64, copy=False)
@@ -70,16 +70,17 @@ def cross_entropy(
             run = program(xp, SOURCE, name, z.dtype)
             run(blocks_for(rows), (THREADS,), (z, picked, *arguments, *sizes))
 
-    launch("cross_entropy", largest, total, surprise)
+    share = z.dtype.type(1 / divisor if divisor is not None else 1)
+    launch("cross_entropy", largest, total, surprise, share)
+    y, n = surprise.sum(), 1
     if divisor is None:
-        count = rows if ignore is None else (picked != ignore).sum()
-        share = 1 / xp.maximum(xp.asarray(count, dtype=z.dtype), 1)
-    else:
-        share = z.dtype.type(1 / divisor)
+        n = xp.maximum(rows if ignore is None else (picked != ignore).sum(), 1).astype(z.dtype)
+        y = y / n
 
     def dz(g: Array) -> Array:
         out = xp.empty_like(z)
-        launch("cross_entropy_z", largest, total, g * share, out)
+        g = g if divisor is not None else g / n
+        launch("cross_entropy_z", largest, total, xp.ascontiguousarray(g), out, share)
         return out
 
-    return surprise.sum() * share, (dz, None)
+    return y, (dz, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -52,31 +53,52 @@ extern "C" __global__ void layer_norm_x(const T* x, const T* gain, const T* mean
     dx[c] = r * (g[c] * gain[c] - sum - (x[c] - m) * r * along);
 }
 
-// Of each column of g·h and of g the sum over some of the rows: blockIdx.y says which.
+// The sum of each column of g·h, and of g. blockIdx.y says over which rows; who is the last of
+// these blocks to be done adds up what they have found, always in the same order.
 extern "C" __global__ void layer_norm_columns(const T* x, const T* mean, const T* scale, const T* g,
-                                              T* sums, int rows, int C) {
+                                              T* parts, unsigned* done, T* sums, int rows, int C) {
   __shared__ T found[2][8][32];
-  int c = blockIdx.x * 32 + threadIdx.x;
+  __shared__ bool last;
+  int c = blockIdx.x * 32 + threadIdx.x, which = threadIdx.y;
   T of_gain = 0, of_bias = 0;
-  for (int row = blockIdx.y * 8 + threadIdx.y; c < C && row < rows; row += 8 * gridDim.y) {
+  for (int row = blockIdx.y * 8 + which; c < C && row < rows; row += 8 * gridDim.y) {
     T of_row = g[(long long)row * C + c];
     of_gain += of_row * (x[(long long)row * C + c] - mean[row]) * scale[row];
     of_bias += of_row;
   }
-  found[0][threadIdx.y][threadIdx.x] = of_gain;
-  found[1][threadIdx.y][threadIdx.x] = of_bias;
+  found[0][which][threadIdx.x] = of_gain;
+  found[1][which][threadIdx.x] = of_bias;
   __syncthreads();
-  if (threadIdx.y > 1 || c >= C) return;
-  T sum = 0;
-  for (int i = 0; i < 8; i++) sum += found[threadIdx.y][i][threadIdx.x];
-  sums[((long long)blockIdx.y * 2 + threadIdx.y) * C + c] = sum;
+  if (which < 2 && c < C) {
+    T sum = 0;
+    for (int i = 0; i < 8; i++) sum += found[which][i][threadIdx.x];
+    parts[((long long)blockIdx.y * 2 + which) * C + c] = sum;
+  }
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0 && which == 0) last = atomicAdd(&done[blockIdx.x], 1u) == gridDim.y - 1;
+  __syncthreads();
+  if (!last) return;
+  __threadfence();
+  if (which < 2 && c < C) {
+    T sum = 0;
+    for (int i = 0; i < gridDim.y; i++) sum += parts[((long long)i * 2 + which) * C + c];
+    sums[which * C + c] = sum;
+  }
+  if (threadIdx.x == 0 && which == 0) done[blockIdx.x] = 0;  // for the next launch
 }
 """
 
 
+@cache
+def _zeros(xp: Any, count: int) -> Array:
+    """How many blocks are done: none, before and after each launch."""
+    return xp.zeros(count, dtype=xp.uint32)
+
+
 @twin_of("layer_norm")
 def layer_norm(xp: Any, x: Array, gain: Array, bias: Array, *, eps: float = 1e-5) -> Any:
-    """`ops.layer_norm` in one launch, and backward in three."""
+    """`ops.layer_norm` in one launch, and backward in two."""
     check_layer_norm(x, gain, bias)
     C, rows = x.shape[-1], x.size // max(1, x.shape[-1])
     x = xp.ascontiguousarray(x)
@@ -95,13 +117,13 @@ def layer_norm(xp: Any, x: Array, gain: Array, bias: Array, *, eps: float = 1e-5
         g = xp.ascontiguousarray(g)
         dx = xp.empty_like(x)
         launch("layer_norm_x", x, gain, mean, scale, g, dx)
-        parts = min(PARTS, -(-rows // ROWS)) or 1
-        sums = xp.empty((parts, 2, C), dtype=x.dtype)
-        grid = (-(-C // COLUMNS), parts)
+        blocks = -(-C // COLUMNS), min(PARTS, -(-rows // ROWS)) or 1
+        parts = xp.empty((blocks[1], 2, C), dtype=x.dtype)
+        sums = xp.empty((2, C), dtype=x.dtype)
         program(xp, SOURCE, "layer_norm_columns", x.dtype)(
-            grid, (COLUMNS, ROWS), (x, mean, scale, g, sums, *size)
+            blocks, (COLUMNS, ROWS), (x, mean, scale, g, parts, _zeros(xp, blocks[0]), sums, *size)
         )
-        dgain, dbias = sums.sum(axis=0)
+        dgain, dbias = sums
         return dx, dgain, dbias
 
     return y, vjp

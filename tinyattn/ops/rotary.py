@@ -23,11 +23,7 @@ def rotate(xp: Any, x: Array, *, cos: Array, sin: Array) -> Any:
     Raises:   ValueError if D is odd or the angles do not fit
     Source:   Su and others 2021 (RoFormer), equation 34; pairs are neighbours, as printed there
     """
-    if x.shape[-1] % 2 or cos.shape != sin.shape or cos.shape != (x.shape[-2], x.shape[-1] // 2):
-        raise ValueError(
-            f"rotate: x (..., T, D) needs cos and sin of shape (T, D/2), D even; got x {x.shape}, "
-            f"cos {cos.shape}, sin {sin.shape}"
-        )
+    check_angles(x, cos, sin)
     cos, sin = cos.astype(x.dtype), sin.astype(x.dtype)  # copies: the vjp relies on them
 
     def turn(a: Array, sin: Array) -> Array:
@@ -38,3 +34,12 @@ def rotate(xp: Any, x: Array, *, cos: Array, sin: Array) -> Any:
         return out
 
     return turn(x, sin), (lambda g: turn(g, -sin),)
+
+
+def check_angles(x: Array, cos: Array, sin: Array) -> None:
+    """Raises: ValueError unless x has pairs, and each position an angle for each of them."""
+    if x.shape[-1] % 2 or cos.shape != sin.shape or cos.shape != (x.shape[-2], x.shape[-1] // 2):
+        raise ValueError(
+            f"rotate: x (..., T, D) needs cos and sin of shape (T, D/2), D even; got x {x.shape}, "
+            f"cos {cos.shape}, sin {sin.shape}"
+        )

@@ -43,12 +43,13 @@ class Progress:
                                dynamic_ncols=True)  # fmt: skip
 
     def step(self, entry: dict[str, Any]) -> None:
-        """One training step, with what was logged about it."""
-        self._bar.set_postfix_str(
-            f"loss {entry['loss']:.3f} rate {entry['learning_rate']:.2g} "
-            f"{entry['tokens_per_second']:,} tokens/s",
-            refresh=False,
-        )
+        """One training step, with what was logged about it, if it was."""
+        if entry:
+            self._bar.set_postfix_str(
+                f"loss {entry['loss']:.3f} rate {entry['learning_rate']:.2g} "
+                f"{entry['tokens_per_second']:,} tokens/s",
+                refresh=False,
+            )
         self._bar.update()
 
     def advance(self, count: int) -> None:

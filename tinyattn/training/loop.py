@@ -64,7 +64,7 @@ class Fit:
         about: what else the checkpoint should hold, as JSON.
         corpus_tokens: see `TrainSettings.make_schedule`.
         measure: called every `measure_every` steps; what it returns is logged too.
-        on_step: called after each step with what was logged, for a progress bar.
+        on_step: called after each step with what was logged about it, if it was, for a bar.
     """
 
     settings: TrainSettings
@@ -96,32 +96,37 @@ class Fit:
         with _interrupt_flag() as interrupted, take:
             for step, batch in zip(range(start, total), _batches(data, start), strict=False):
                 learning_rate = schedule(step, data.tokens_before(step))
-                try:
+                number, last = step + 1, step + 1 == total
+                measured = last or (self.measure and number % max(1, self.measure_every) == 0)
+                due = log.due(measured or number % max(1, total // LOG_LINES) == 0)
+                with self._failures():
                     result = take(batch, step, learning_rate)
-                except FloatingPointError as error:
-                    raise TrainingFailed(self._failure(str(error))) from error
-                last, now = step + 1 == total, time.perf_counter()
+                    if due:  # on a GPU to ask is to wait, so not at every step
+                        result.check()
+                now = time.perf_counter()
                 positions += result.positions
-                entry: dict[str, Any] = {
-                    "step": step + 1,
-                    "epoch": step // data.batches_per_epoch + 1,
-                    "loss": result.loss,
-                    "learning_rate": learning_rate,
-                    "norm": result.norm,
-                    "seconds": round(log.seconds_before + now - began, 3),
-                    "tokens_per_second": round(positions / (now - began)),
-                }
-                measured = last or (step + 1) % max(1, self.measure_every) == 0
-                if self.measure and measured:
-                    entry |= self.measure()
-                log.add(entry, always=last or (self.measure is not None and measured)
-                        or (step + 1) % max(1, total // LOG_LINES) == 0)  # fmt: skip
+                entry: dict[str, Any] = {}
+                if due:
+                    entry = {
+                        "step": number,
+                        "epoch": step // data.batches_per_epoch + 1,
+                        "loss": result.loss,
+                        "learning_rate": learning_rate,
+                        "norm": result.norm,
+                        "seconds": round(log.seconds_before + now - began, 3),
+                        "tokens_per_second": round(positions / (now - began)),
+                    }
+                    if self.measure and measured:
+                        entry |= self.measure()
+                    log.add(entry)
                 self.on_step(entry)
                 if last or interrupted() or now - saved > SAVE_SECONDS:
-                    self._save(model, optimizers, step + 1, total)
+                    with self._failures():
+                        result.check()
+                    self._save(model, optimizers, number, total)
                     saved = now
                 if interrupted() and not last:
-                    raise Interrupted(f"stopped after step {step + 1} of {total}")
+                    raise Interrupted(f"stopped after step {number} of {total}")
         return log.entries
 
     def _optimizers(self, model: Module, resume: Checkpoint | None) -> list[Optimizer]:
@@ -144,6 +149,14 @@ class Fit:
         if not all(o.flat.finite() for o in optimizers):
             raise TrainingFailed(self._failure(f"step {step}: the parameters are not finite"))
         checkpoint.save(self.folder / CHECKPOINT, arrays, about)
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        """Inside, a loss that is not a number is told with what to do."""
+        try:
+            yield
+        except FloatingPointError as error:
+            raise TrainingFailed(self._failure(str(error))) from error
 
     def _failure(self, error: str) -> str:
         path = self.folder / CHECKPOINT
@@ -169,13 +182,18 @@ class _Log:
         path.write_text("".join(json.dumps(e) + "\n" for e in self.entries), encoding="utf-8")
         self._last = 0.0
 
-    def add(self, entry: dict[str, Any], *, always: bool) -> None:
+    def due(self, always: Any) -> bool:
+        """Whether this step is one to write about."""
         now = time.perf_counter()
         if always or now - self._last >= LOG_SECONDS:
             self._last = now
-            self.entries.append(entry)
-            with open(self.path, "a", encoding="utf-8") as file:
-                file.write(json.dumps(entry) + "\n")
+            return True
+        return False
+
+    def add(self, entry: dict[str, Any]) -> None:
+        self.entries.append(entry)
+        with open(self.path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(entry) + "\n")
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:

@@ -10,11 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
+from itertools import groupby
+from typing import Any
 
-from tinyattn.backend import Array, tiles
+from tinyattn.backend import Array, on_gpu, tiles
 from tinyattn.nn import Module, Parameter
 from tinyattn.training.orthogonal import orthogonal
 from tinyattn.training.parameters import FlatParameters
+from tinyattn.twins import fastest
 
 Decays = Callable[[str], bool]
 
@@ -71,18 +74,11 @@ class AdamW:
         corrected_rate, corrected_eps = rate * correct / (1 - b1**self.steps), self.eps * correct
 
         def update(tile: slice) -> None:
-            w, g = self.flat.values[tile], self.flat.grads[tile]
-            m, v = self.first[tile], self.second[tile]
-            m *= b1
-            m += g * (1 - b1)
-            v *= b2
-            v += g * g * (1 - b2)
-            size = xp.sqrt(v)
-            size += corrected_eps
-            move = m / size
-            move *= corrected_rate
-            w[: max(0, self.decayed - tile.start)] *= 1 - rate * self.weight_decay
-            w -= move
+            fastest(xp, "adamw", adamw)(
+                xp, self.flat.values[tile], self.flat.grads[tile], self.first[tile],
+                self.second[tile], b1, b2, corrected_rate, corrected_eps,
+                1 - rate * self.weight_decay, max(0, self.decayed - tile.start),
+            )  # fmt: skip
 
         list((executor.map if executor else map)(update, tiles(len(self.flat.values), 1, xp)))
         self.flat.changed()
@@ -90,6 +86,28 @@ class AdamW:
     def state(self) -> dict[str, dict[str, Array]]:
         """What must be kept to go on later: the two moments of every parameter, by name."""
         return {"first": self.flat.views(self.first), "second": self.flat.views(self.second)}
+
+
+def adamw(
+    xp: Any, w: Array, g: Array, m: Array, v: Array, b1: float, b2: float, rate: float, eps: float,
+    shrink: float, decayed: int,
+) -> None:  # fmt: skip
+    """Move the moments m and v to the gradient g, and the parameters w by them, in place.
+
+    Forward: m ← β₁m + (1-β₁)g; v ← β₂v + (1-β₂)g²; w ← w·shrink for the first `decayed` ones;
+             w ← w - rate·m/(√v + ε)
+    Shapes:  (N,) each
+    """
+    m *= b1
+    m += g * (1 - b1)
+    v *= b2
+    v += g * g * (1 - b2)
+    size = xp.sqrt(v)
+    size += eps
+    move = m / size
+    move *= rate
+    w[:decayed] *= shrink
+    w -= move
 
 
 class Muon:
@@ -115,6 +133,9 @@ class Muon:
         momentum: float = 0.95,
         weight_decay: float = 0.1,
     ) -> None:
+        named = list(named)
+        if named and on_gpu(named[0][1].xp):
+            named.sort(key=lambda item: item[1].shape)  # so that those of one shape lie together
         self.flat = FlatParameters(named)
         for name, parameter in self.flat.named.items():
             if parameter.ndim != 2:
@@ -131,26 +152,48 @@ class Muon:
 
         def prepare(tile: slice) -> None:
             w, g, m = self.flat.values[tile], self.flat.grads[tile], self.velocity[tile]
-            m *= self.momentum
-            m += g
-            g += self.momentum * m
-            w *= 1 - rate * self.weight_decay
+            shrink = 1 - rate * self.weight_decay
+            fastest(xp, "muon_momentum", muon_momentum)(xp, w, g, m, self.momentum, shrink)
 
         def move(pair: tuple[Array, Array]) -> None:
             w, g = pair
             u = orthogonal(xp, g)
-            u *= rate * math.sqrt(max(1.0, w.shape[1] / w.shape[0]))
+            u *= rate * math.sqrt(max(1.0, w.shape[-1] / w.shape[-2]))
             w -= u
 
         list(in_turn(prepare, tiles(len(self.flat.values), 1, xp)))
-        values, grads = self.flat.views(self.flat.values), self.flat.views(self.flat.grads)
-        pairs = zip(values.values(), grads.values(), strict=True)
+        pairs = zip(self._matrices(self.flat.values), self._matrices(self.flat.grads), strict=True)
         list(in_turn(move, sorted(pairs, key=lambda pair: -pair[0].size)))  # so all end together
         self.flat.changed()
+
+    def _matrices(self, flat: Array) -> list[Array]:
+        """The pieces of an array laid out like the parameters; on a GPU, which is faster at few
+        large things, those of one shape as one stack."""
+        pieces = self.flat.views(flat)
+        if not on_gpu(self.flat.xp):
+            return list(pieces.values())
+        stacks, start = [], 0
+        for shape, alike in groupby(pieces.values(), lambda piece: piece.shape):
+            stack = (len(list(alike)), *shape)
+            stacks.append(flat[start : start + math.prod(stack)].reshape(stack))
+            start += math.prod(stack)
+        return stacks
 
     def state(self) -> dict[str, dict[str, Array]]:
         """What must be kept to go on later: the momentum of every parameter, by name."""
         return {"velocity": self.flat.views(self.velocity)}
+
+
+def muon_momentum(xp: Any, w: Array, g: Array, m: Array, momentum: float, shrink: float) -> None:
+    """What comes before the matrices, in place.
+
+    Forward: m ← βm + g; g ← g + βm; w ← w·shrink
+    Shapes:  (N,) each
+    """
+    m *= momentum
+    m += g
+    g += momentum * m
+    w *= shrink
 
 
 Optimizer = AdamW | Muon

@@ -32,20 +32,25 @@ def orthogonal(xp: Any, g: Array) -> Array:
 
     Forward: X ← (aI + bA + cA²)X, A = XXᵀ, for each (a, b, c), from X = g/size. So each singular
              value σ becomes aσ + bσ³ + cσ⁵, and its vectors stay (derivations/24_muon.md)
-    Shapes:  (M, N) -> (M, N)
+    Shapes:  (..., M, N) -> (..., M, N), each matrix by itself
     Source:  Jordan and others 2024, with polynomials by the rule of Amsel and others 2025.
              Differs: size is (Σσ⁸)^⅛, which is nearer to the largest σ than their (Σσ²)^½
     """
     # Numbers up to 1, so that neither their squares nor those of squares leave float32's range.
-    x = g / xp.maximum(abs(g).max(), np.finfo(g.dtype).tiny)
-    tall = x.shape[0] > x.shape[1]
-    if max(x.shape) >= WIDE * min(x.shape):
-        product = _product(xp, x.T @ x if tall else x @ x.T)
-        return x @ product.T if tall else product @ x  # on the side where it grew
-    x = x.T if tall else x
+    largest = abs(g).max(axis=(-2, -1), keepdims=True)
+    x = g / xp.maximum(largest, np.finfo(g.dtype).tiny)
+    M, N = x.shape[-2:]
+    if max(M, N) >= WIDE * min(M, N):
+        product = _product(xp, _turned(x) @ x if M > N else x @ _turned(x))
+        return x @ _turned(product) if M > N else product @ x  # on the side where it grew
+    x = _turned(x) if M > N else x
     for step in range(len(POLYNOMIALS)):
-        x = _factor(xp, x @ x.T, step) @ x
-    return x.T if tall else x
+        x = _factor(xp, x @ _turned(x), step) @ x
+    return _turned(x) if M > N else x
+
+
+def _turned(x: Array) -> Array:
+    return x.swapaxes(-1, -2)
 
 
 def _product(xp: Any, gram: Array) -> Array:
@@ -63,11 +68,13 @@ def _product(xp: Any, gram: Array) -> Array:
 
 def _factor(xp: Any, gram: Array, step: int) -> Array:
     """aI + bA + cA² of this step; of the first, the one for X/size, where A is still that of X."""
-    (a, b, c), square = POLYNOMIALS[step], gram @ gram.T  # A = Aᵀ: half is enough for BLAS
+    (a, b, c), square = POLYNOMIALS[step], gram @ _turned(gram)  # A = Aᵀ: half is enough for BLAS
     if step == 0:  # 1 is the largest number in X, and so the least size, unless X is zero
-        size = xp.maximum((square * square).sum() ** 0.125, 1)
-        a, b, c = a / size, b / size**3, c / size**5
+        size = (square * square).sum(axis=(-2, -1), keepdims=True)
+        size = xp.maximum(size**0.125, 1)
+        a, b, c = a / size[..., 0], b / size**3, c / size**5
     square *= c
     square += b * gram
-    square.reshape(-1)[:: len(gram) + 1] += a
+    n = gram.shape[-1]
+    square.reshape(*gram.shape[:-2], n * n)[..., :: n + 1] += a
     return square

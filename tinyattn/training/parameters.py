@@ -8,10 +8,12 @@ clipping, decay and update are a few operations on long arrays. Next: a matrix a
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
-from tinyattn.backend import Array
+from tinyattn.backend import Array, array_module
 from tinyattn.nn import Parameter
 from tinyattn.tensor import Tensor
+from tinyattn.twins import fastest
 
 
 class FlatParameters:
@@ -67,5 +69,13 @@ class FlatParameters:
 
 def add_gradients(collector: dict[int, Array], gradients: list[tuple[Tensor, Array]]) -> None:
     """Add what `tensor.gradients` returned to the pieces of a flat array."""
-    for leaf, gradient in gradients:
-        collector[id(leaf)] += gradient
+    if gradients:
+        sums, values = [collector[id(leaf)] for leaf, _ in gradients], [g for _, g in gradients]
+        xp = array_module(sums[0])
+        fastest(xp, "add_each", add_each)(xp, sums, values)
+
+
+def add_each(xp: Any, sums: list[Array], values: list[Array]) -> None:
+    """Add to each array another one of its shape."""
+    for total, value in zip(sums, values, strict=True):
+        total += value

@@ -17,6 +17,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
+from tinyattn.backend import Array
 from tinyattn.data.batches import Batch
 from tinyattn.op import observed
 from tinyattn.training.observer import CLIPPING, OPTIMIZER, Observer, Row, part
@@ -150,9 +151,9 @@ class _ObservedStep(Step):
         self.observer = observer
         self.executor = _ObservedExecutor(observer, self.workers)
 
-    def _clip(self) -> float:
+    def _clip(self, losses: list[Array]) -> tuple[Array, Array]:
         with self.observer.doing(CLIPPING):
-            return super()._clip()
+            return super()._clip(losses)
 
 
 class _ObservedOptimizer:

@@ -6,6 +6,9 @@ their gradients is the gradient of the batch. A large batch becomes many shards,
 stays small. Whoever is free takes the next shard; but the sum is taken in the order of the shards,
 so a run can be repeated bit for bit.
 
+On a GPU a shard is as large as its memory allows, and nobody waits for it: what a step measured
+stays there until it is asked for.
+
 The step knows nothing of GPT: it calls a loss function. Next: how many multiply-adds an operation
 needs.
 """
@@ -17,18 +20,22 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from tinyattn.backend import Array, asnumpy, available_cores, tiles, worker_threads
+from tinyattn.backend import Array, asnumpy, available_cores, on_gpu, tiles, worker_threads
 from tinyattn.data.batches import Batch
 from tinyattn.noise import Noise
 from tinyattn.tensor import Tensor, gradients
 from tinyattn.training.optimizers import Optimizer
 from tinyattn.training.parameters import add_gradients
+from tinyattn.twins import fastest
 
 SHARD_TOKENS = 1024
 """Positions that a shard has, about, which bounds the memory of a step whatever the batch."""
+GPU_SHARD_TOKENS = 1 << 15
+"""The same on a GPU, which has more memory, and needs much at once to be busy."""
 
 Loss = Callable[[Batch, Noise | None, float], Tensor]
 """(part of a batch, random bits, what to divide by) -> loss; divided by the batch's targets."""
@@ -36,11 +43,32 @@ Loss = Callable[[Batch, Noise | None, float], Tensor]
 
 @dataclass(frozen=True)
 class StepResult:
-    """What a step measured."""
+    """What a step measured; on a GPU, to ask for a number is to wait until it is there."""
 
-    loss: float  # nats per target, before the update
-    norm: float  # of the gradient, before clipping
+    step: int  # which, from 0
     positions: int  # that were computed; fewer than the batch has where it ends in PAD
+    measured: tuple[Array, Array]  # loss and norm
+
+    @property
+    def loss(self) -> float:
+        """Nats per target, before the update."""
+        return float(asnumpy(self.measured[0]))
+
+    @property
+    def norm(self) -> float:
+        """Of the gradient, before clipping."""
+        return float(asnumpy(self.measured[1]))
+
+    def check(self) -> None:
+        """Raises: FloatingPointError if loss or norm is not a number.
+
+        On a GPU the steps behind such a step have no norm either, whatever their loss.
+        """
+        loss, norm = self.loss, self.norm
+        if not (math.isfinite(loss) and math.isfinite(norm)):
+            raise FloatingPointError(
+                f"step {self.step + 1}: the loss is {loss}, the gradient norm {norm}"
+            )
 
 
 class Step:
@@ -66,6 +94,8 @@ class Step:
         self.loss, self.optimizers, self.seed, self.clip = loss, optimizers, seed, clip
         self.workers = workers or available_cores()
         self.executor = ThreadPoolExecutor(self.workers)
+        self.xp = optimizers[0].flat.xp
+        self._failed = self.xp.zeros(1, dtype=self.xp.int32)  # on a GPU, whether a step has
         self._collector = {
             key: piece for o in optimizers for key, piece in o.flat.collector().items()
         }
@@ -83,9 +113,11 @@ class Step:
         """Compute the loss of `batch` and its gradients, and move the parameters.
 
         Raises: FloatingPointError if the loss or the gradient is not a number; the parameters
-            are then as they were before.
+            are then as they were before. On a GPU they stay so too, in all steps from then on,
+            and the result says it when it is asked (`StepResult.check`).
         """
-        parts = max(self.workers, math.ceil(batch.inputs.size / SHARD_TOKENS))
+        most = GPU_SHARD_TOKENS if on_gpu(self.xp) else SHARD_TOKENS
+        parts = max(self.workers, math.ceil(batch.inputs.size / most))
         shards = batch.split(-(-parts // self.workers) * self.workers)  # so all end together
         first_rows = [0]
         for shard in shards:
@@ -106,22 +138,24 @@ class Step:
             loss, gradient = futures.popleft().result()
             if i + begun < len(shards):
                 futures.append(self.executor.submit(work, i + begun))
-            losses.append(loss)
+            losses.append(loss.data)
             with np.errstate(all="ignore"):
                 add_gradients(self._collector, gradient)
             del gradient
-        norm = self._clip()
-        total = math.fsum(loss.item() for loss in losses)
-        if not (math.isfinite(total) and math.isfinite(norm)):
-            raise FloatingPointError(
-                f"step {step + 1}: the loss is {total}, the gradient norm {norm}"
-            )
+        positions = sum(shard.inputs.size for shard in shards)
+        result = StepResult(step, positions, self._clip(losses))
+        if not on_gpu(self.xp):
+            result.check()
         for optimizer in self.optimizers:
             optimizer.step(learning_rate, self.executor)
-        return StepResult(total, norm, sum(shard.inputs.size for shard in shards))
+        return result
 
-    def _clip(self) -> float:
-        """Shorten the gradient to the largest norm allowed; returns the norm before."""
+    def _clip(self, losses: list[Array]) -> tuple[Array, Array]:
+        """Shorten the gradient to the largest norm allowed; returns the loss and the norm before.
+
+        On a GPU a gradient becomes NaN if something is, and the optimisers' twins leave what they
+        have as it is where they are given NaN.
+        """
         squares: list[Array] = []
         for optimizer in self.optimizers:
             grads = optimizer.flat.grads
@@ -131,8 +165,22 @@ class Step:
                     return grads[tile] @ grads[tile]
 
             squares += self.executor.map(square, tiles(len(grads), 1, optimizer.flat.xp))
-        norm = math.sqrt(math.fsum(float(asnumpy(square)) for square in squares))
-        if self.clip < norm < math.inf:
+        measure = fastest(self.xp, "clip_factor", clip_factor)
+        loss, norm, factor = measure(self.xp, losses, squares, self.clip, self._failed)
+        if on_gpu(self.xp) or factor < 1:
             for optimizer in self.optimizers:
-                optimizer.flat.grads *= self.clip / (norm + 1e-6)
-        return norm
+                optimizer.flat.grads *= factor
+        return loss, norm
+
+
+def clip_factor(
+    xp: Any, losses: list[Array], squares: list[Array], clip: float, failed: Array
+) -> tuple[Any, Any, Any]:
+    """The sum of the losses, the gradient's norm from its parts' squares, and what to scale it by.
+
+    Forward:  loss = Σ losses; norm = √Σ squares; factor = clip/(norm + 1e-6) if norm > clip, else 1
+    Shapes:   () each; `failed`, (1,), is for its twin
+    """
+    loss = math.fsum(float(asnumpy(loss)) for loss in losses)
+    norm = math.sqrt(math.fsum(float(asnumpy(square)) for square in squares))
+    return loss, norm, clip / (norm + 1e-6) if clip < norm < math.inf else 1.0

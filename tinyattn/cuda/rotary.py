@@ -1,0 +1,33 @@
+"""Chapter 3, continued: turning pairs, one thread for each pair. Next: dropout."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from tinyattn.backend import Array
+from tinyattn.ops.rotary import check_angles
+from tinyattn.twins import twin_of
+
+
+@cache
+def _turn(xp: Any) -> Any:
+    return xp.ElementwiseKernel(
+        "T even, T odd, T cosine, T sine", "T y_even, T y_odd",
+        "y_even = even * cosine - odd * sine; y_odd = even * sine + odd * cosine",
+        "tinyattn_rotate",
+    )  # fmt: skip
+
+
+@twin_of("rotate")
+def rotate(xp: Any, x: Array, *, cos: Array, sin: Array) -> Any:
+    """`ops.rotate` in one launch, and backward in two."""
+    check_angles(x, cos, sin)
+    cos, sin = cos.astype(x.dtype), sin.astype(x.dtype)  # copies: the vjp relies on them
+
+    def turn(a: Array, sin: Array) -> Array:
+        out = xp.empty(a.shape, dtype=a.dtype)
+        _turn(xp)(a[..., 0::2], a[..., 1::2], cos, sin, out[..., 0::2], out[..., 1::2])
+        return out
+
+    return turn(x, sin), (lambda g: turn(g, -sin),)
