@@ -70,9 +70,11 @@ def _factor(xp: Any, gram: Array, step: int) -> Array:
     """aI + bA + cA² of this step; of the first, the one for X/size, where A is still that of X."""
     (a, b, c), square = POLYNOMIALS[step], gram @ _turned(gram)  # A = Aᵀ: half is enough for BLAS
     if step == 0:  # 1 is the largest number in X, and so the least size, unless X is zero
-        size = (square * square).sum(axis=(-2, -1), keepdims=True)
+        size = (square * square).sum(axis=(-2, -1))
         size = xp.maximum(size**0.125, 1)
-        a, b, c = a / size[..., 0], b / size**3, c / size**5
+        a, b, c = a / size, b / size**3, c / size**5
+        if gram.ndim > 2:  # one of each for every matrix
+            a, b, c = a[..., None], b[..., None, None], c[..., None, None]
     square *= c
     square += b * gram
     n = gram.shape[-1]
