@@ -182,6 +182,24 @@ def _open_cuda() -> Device:
     return Device("cuda", cupy, cupy.ndarray, cupy.asarray, cupy.asnumpy, special.erf)
 
 
+def describe_gpu() -> list[str]:
+    """The GPU, its memory and what of that CuPy's pool holds, as lines for people.
+
+    Raises: RuntimeError if there is none, see `get_device`.
+    """
+    cupy = get_device("cuda").xp
+    facts = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)
+    free, total = cupy.cuda.Device().mem_info
+    pool = cupy.get_default_memory_pool()
+    gigabyte = 1 << 30
+    return [
+        f"{facts['name'].decode()}, compute capability {facts['major']}.{facts['minor']}, "
+        f"CuPy {cupy.__version__}, CUDA {cupy.cuda.runtime.runtimeGetVersion()}",
+        f"memory: {free / gigabyte:.1f} of {total / gigabyte:.1f} GB free; pool: "
+        f"{pool.used_bytes() / gigabyte:.1f} GB in use, {pool.total_bytes() / gigabyte:.1f} held",
+    ]
+
+
 def tiles(length: int, width: int, xp: Any = np) -> Iterator[slice]:
     """Slices of `length` rows of `width` numbers, each small enough for a core's cache.
 

@@ -39,16 +39,25 @@ def _number(address: int, kind: int) -> float:
     return float(c_type.from_address(address).value)
 
 
+def _rounded(a: np.ndarray, bits: int) -> np.ndarray:
+    """Each float32 to the nearest that has so many bits, the leading one among them."""
+    lost = 24 - bits
+    whole = np.ascontiguousarray(a).view(np.uint32)
+    up = (1 << (lost - 1)) - 1 + (whole >> lost & 1)  # ties go to the even one
+    return ((whole + up) >> lost << lost).astype(np.uint32).view(np.float32)
+
+
 def _product(
     turn_a: int, turn_b: int, m: int, n: int, k: int, alpha: int, a: int, a_kind: int, lda: int,
-    b: int, b_kind: int, ldb: int, beta: int, c: int, c_kind: int, ldc: int,
+    b: int, b_kind: int, ldb: int, beta: int, c: int, c_kind: int, ldc: int, tf32: bool = False,
 ) -> None:  # fmt: skip
     """C = alpha·A B + beta·C, A or B transposed where that is asked for."""
     A = _matrix(a, *((k, m) if turn_a else (m, k)), lda, _dtype(a_kind))
     B = _matrix(b, *((n, k) if turn_b else (k, n)), ldb, _dtype(b_kind))
     C = _matrix(c, m, n, ldc, _dtype(c_kind))
     wide = np.float64 if c_kind == FLOAT64 else np.float32
-    result = (A.T if turn_a else A).astype(wide) @ (B.T if turn_b else B).astype(wide)
+    A, B = (A.T if turn_a else A).astype(wide), (B.T if turn_b else B).astype(wide)
+    result = _rounded(A, 11) @ _rounded(B, 11) if tf32 else A @ B
     result *= _number(alpha, c_kind)
     if old := _number(beta, c_kind):
         result += old * C.astype(wide)
@@ -60,7 +69,8 @@ def gemmEx(
     lda: int, B: int, b_kind: int, ldb: int, beta: int, C: int, c_kind: int, ldc: int,
     compute: int, algorithm: int,
 ) -> None:  # fmt: skip
-    _product(turn_a, turn_b, m, n, k, alpha, A, a_kind, lda, B, b_kind, ldb, beta, C, c_kind, ldc)
+    _product(turn_a, turn_b, m, n, k, alpha, A, a_kind, lda, B, b_kind, ldb, beta, C, c_kind, ldc,
+             tf32=compute == CONSTANTS["CUBLAS_COMPUTE_32F_FAST_TF32"])  # fmt: skip
 
 
 def gemmStridedBatchedEx(

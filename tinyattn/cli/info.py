@@ -58,19 +58,16 @@ def _about_machine() -> dict[str, Any]:
     import numpy as np
 
     from tinyattn.attention import spell_out
-    from tinyattn.backend import available_cores, blas, get_device
+    from tinyattn.backend import available_cores, blas, describe_gpu
     from tinyattn.models import MECHANISMS
     from tinyattn.report import curves
     from tinyattn.tasks.recipe import recipe_names, recipe_summary
 
-    devices = ["cpu"]
+    cuda: str | list[str]
     try:
-        get_device("cuda")
-        devices.append("cuda")
+        devices, cuda = ["cpu", "cuda"], describe_gpu()
     except RuntimeError as error:
-        cuda = str(error)
-    else:
-        cuda = "ready"
+        devices, cuda = ["cpu"], str(error)
     return {
         "version": __version__,
         "devices": devices,

@@ -10,6 +10,7 @@ from tinyattn.cuda import gelu
 from tinyattn.cuda import layer_norm
 from tinyattn.cuda import cross_entropy
 from tinyattn.cuda import embedding
+from tinyattn.cuda import products
 from tinyattn.cuda import linear
 from tinyattn.cuda import rotary
 from tinyattn.cuda import dropout
@@ -18,5 +19,5 @@ from tinyattn.cuda import optimizers
 
 __all__ = [
     "attention", "cross_entropy", "dropout", "embedding", "gelu", "layer_norm", "linear",
-    "optimizers", "program", "rotary",
+    "optimizers", "products", "program", "rotary",
 ]  # fmt: skip

@@ -6,7 +6,8 @@ from functools import lru_cache
 from typing import Any
 
 from tinyattn.backend import Array
-from tinyattn.ops.linear import linear as formula
+from tinyattn.cuda.products import product
+from tinyattn.ops.linear import check_linear
 from tinyattn.twins import twin_of
 
 
@@ -17,14 +18,19 @@ def _ones(xp: Any, count: int, dtype: Any) -> Array:
 
 @twin_of("linear")
 def linear(xp: Any, x: Array, weight: Array, bias: Array = None) -> Any:
-    """`ops.linear`, whose gradient is laid out as rows but once, and whose ones are kept."""
-    y, _ = formula.__wrapped__(xp, x, weight, bias)  # type: ignore[attr-defined]
+    """`ops.linear` with products of a chosen precision.
+
+    Its gradient is laid out as rows but once, and its ones are kept.
+    """
+    check_linear(x, weight, bias)
+    rows = x.reshape(-1, x.shape[-1])
+    y = product(xp, rows, weight)
+    if bias is not None:
+        y += bias
 
     def vjp(g: Array) -> tuple[Array, Array, Array]:
         g = g.reshape(-1, weight.shape[1])
-        rows = x.reshape(-1, weight.shape[0])
-        dx = xp.matmul(g, weight.T).reshape(x.shape)
         dbias = None if bias is None else xp.matmul(_ones(xp, len(g), g.dtype), g)
-        return dx, xp.matmul(rows.T, g), dbias
+        return product(xp, g, weight.T).reshape(x.shape), product(xp, rows.T, g), dbias
 
-    return y, vjp
+    return y.reshape(*x.shape[:-1], weight.shape[1]), vjp

@@ -62,13 +62,7 @@ def linear(xp: Any, x: Array, weight: Array, bias: Array = None) -> Any:
     The leading axes are one long axis of rows here: one large product is much faster than a stack
     of small ones, on any machine.
     """
-    if x.ndim < 1 or weight.ndim != 2 or x.shape[-1] != weight.shape[0]:
-        raise ValueError(
-            f"linear: weight must be ({x.shape[-1] if x.ndim else '?'}, any) for x {x.shape}; "
-            f"got {weight.shape}"
-        )
-    if hasattr(bias, "shape") and bias.shape != weight.shape[1:]:
-        raise ValueError(f"linear: bias must be {weight.shape[1:]}; got {bias.shape}")
+    check_linear(x, weight, bias)
     rows = x.reshape(-1, x.shape[-1])
     y = xp.matmul(rows, weight)
     if bias is not None:
@@ -82,6 +76,17 @@ def linear(xp: Any, x: Array, weight: Array, bias: Array = None) -> Any:
         lambda g: xp.matmul(rows.T, flat(g)),
         lambda g: xp.matmul(xp.ones(len(rows), dtype=g.dtype), flat(g)),  # faster than sum(axis=0)
     )
+
+
+def check_linear(x: Array, weight: Array, bias: Array) -> None:
+    """Raises: ValueError if sizes do not fit."""
+    if x.ndim < 1 or weight.ndim != 2 or x.shape[-1] != weight.shape[0]:
+        raise ValueError(
+            f"linear: weight must be ({x.shape[-1] if x.ndim else '?'}, any) for x {x.shape}; "
+            f"got {weight.shape}"
+        )
+    if hasattr(bias, "shape") and bias.shape != weight.shape[1:]:
+        raise ValueError(f"linear: bias must be {weight.shape[1:]}; got {bias.shape}")
 
 
 @op

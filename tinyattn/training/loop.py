@@ -12,7 +12,7 @@ import json
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,12 +20,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from tinyattn import backend
+from tinyattn.backend import on_gpu
+from tinyattn.cuda.products import products_in
 from tinyattn.data.batches import Batch
 from tinyattn.nn import Module
 from tinyattn.training import checkpoint
 from tinyattn.training.checkpoint import Checkpoint, CheckpointError
 from tinyattn.training.optimizers import Optimizer
-from tinyattn.training.settings import TrainSettings
+from tinyattn.training.settings import SettingError, TrainSettings
 from tinyattn.training.step import Loss, Step
 
 CHECKPOINT, METRICS = "checkpoint.safetensors", "metrics.jsonl"
@@ -93,7 +95,7 @@ class Fit:
         log = _Log(self.folder / METRICS, start)
         began = saved = time.perf_counter()
         positions = 0
-        with _interrupt_flag() as interrupted, take:
+        with _interrupt_flag() as interrupted, self._products(take.xp), take:
             for step, batch in zip(range(start, total), _batches(data, start), strict=False):
                 learning_rate = schedule(step, data.tokens_before(step))
                 number, last = step + 1, step + 1 == total
@@ -149,6 +151,12 @@ class Fit:
         if not all(o.flat.finite() for o in optimizers):
             raise TrainingFailed(self._failure(f"step {step}: the parameters are not finite"))
         checkpoint.save(self.folder / CHECKPOINT, arrays, about)
+
+    def _products(self, xp: Any) -> AbstractContextManager[None]:
+        """Inside, linear maps are as exact as the settings say."""
+        if self.settings.products != "float32" and not on_gpu(xp):
+            raise SettingError(f"products {self.settings.products!r} need a GPU: --device cuda")
+        return products_in(xp, self.settings.products)
 
     @contextmanager
     def _failures(self) -> Iterator[None]:

@@ -11,6 +11,7 @@ import difflib
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
+from tinyattn.cuda.products import PRODUCTS
 from tinyattn.nn import Module
 from tinyattn.training.optimizers import (
     Decays,
@@ -46,6 +47,7 @@ class TrainSettings:
     end_epochs: int = 0  # with "a5-cyclic": where its cosine ends, in epochs of the corpus
     floor: float = 0.1  # smallest learning rate, as a share of the peak
     shuffle: bool = True  # a new order every epoch, texts of like length together
+    products: str = "float32"  # on a GPU also "tf32" or "bfloat16", see tinyattn.cuda.products
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch", "clip"):
@@ -62,6 +64,8 @@ class TrainSettings:
             raise SettingError(f"optimizer must be 'muon' or 'adamw'; got {self.optimizer!r}")
         if self.decay not in DECAYS:
             raise SettingError(f"decay must be one of {sorted(DECAYS)}; got {self.decay!r}")
+        if self.products not in PRODUCTS:
+            raise SettingError(f"products must be one of {PRODUCTS}; got {self.products!r}")
         if self.schedule == "a5-cyclic" and self.end_epochs < 1:
             raise SettingError("schedule 'a5-cyclic' needs end_epochs, where its cosine ends")
         try:

@@ -16,6 +16,7 @@ needs.
 from __future__ import annotations
 
 import math
+import traceback
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -114,8 +115,31 @@ class Step:
 
         Raises: FloatingPointError if the loss or the gradient is not a number; the parameters
             are then as they were before. On a GPU they stay so too, in all steps from then on,
-            and the result says it when it is asked (`StepResult.check`).
+            and the result says it when it is asked (`StepResult.check`). MemoryError on a GPU,
+            with the batch that would fit.
         """
+        try:
+            return self._take(batch, step, learning_rate)
+        except MemoryError as error:
+            if not on_gpu(self.xp):
+                raise
+            traceback.clear_frames(error.__traceback__)  # what filled the memory is in them
+            raise MemoryError(self._advice(batch)) from error
+
+    def _advice(self, batch: Batch) -> str:
+        """What to do where a GPU's memory is too small: by trying which batch would fit."""
+        rows, positions = batch.inputs.shape
+        fits = min(rows, GPU_SHARD_TOKENS // positions)
+        while fits > 1:
+            fits //= 2
+            try:
+                gradients(self.loss(batch.split(-(-rows // fits))[0], Noise(0), 1.0))
+                return f"a batch of {rows} texts is too large for this GPU; set batch to {fits}"
+            except MemoryError:
+                continue
+        return f"not even one text of {positions} symbols fits this GPU; use a smaller model"
+
+    def _take(self, batch: Batch, step: int, learning_rate: float) -> StepResult:
         most = GPU_SHARD_TOKENS if on_gpu(self.xp) else SHARD_TOKENS
         parts = max(self.workers, math.ceil(batch.inputs.size / most))
         shards = batch.split(-(-parts // self.workers) * self.workers)  # so all end together

@@ -1,0 +1,179 @@
+"""A step where asking is waiting: what goes wrong is told late, but nothing is lost by it."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tinyattn.backend import asarray, asnumpy, get_device
+from tinyattn.cuda.products import PRODUCTS, product, products_in
+from tinyattn.data import Batch
+from tinyattn.models import GPT, GPTConfig
+from tinyattn.noise import Noise
+from tinyattn.tasks.examples import TextExamples
+from tinyattn.tasks.knowledge import language_model_loss
+from tinyattn.tensor import Tensor
+from tinyattn.training import loop
+from tinyattn.training.loop import CHECKPOINT, Fit, TrainingFailed, read_metrics
+from tinyattn.training.optimizers import make_optimizers
+from tinyattn.training.settings import SettingError, TrainSettings
+from tinyattn.training.step import Step
+
+try:
+    get_device("cuda")
+    here = True
+except RuntimeError:
+    here = False
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not here, reason="needs CuPy and a GPU")]
+
+
+def tiny(device: str = "cuda", context: int = 16) -> GPT:
+    config = GPTConfig(vocabulary=9, context=context, layers=2, heads=2, width=8, dropout=0.1)
+    return GPT(config, seed=1, device=device)
+
+
+def batch(rows: int = 6, T: int = 16) -> Batch:
+    ids = np.random.default_rng(0).integers(2, 9, (rows, T + 1))
+    return Batch(ids[:, :-1], ids[:, 1:])
+
+
+@pytest.mark.parametrize("name", ["adamw", "muon"])
+def test_many_steps_are_those_of_the_cpu(name: str) -> None:
+    found = []
+    for device in ("cpu", "cuda"):
+        model = tiny(device)
+        with Step(language_model_loss(model), make_optimizers(model, name), workers=1) as take:
+            found.append([take(batch(), number, 0.01).loss for number in range(20)])
+    assert found[1] == pytest.approx(found[0], abs=2e-4)
+    assert found[0][-1] < found[0][0] - 0.1
+
+
+@pytest.mark.parametrize("name", ["adamw", "muon"])
+@pytest.mark.parametrize("poison", ["loss", "gradient"])
+def test_from_a_step_into_nothing_on_no_step_is_taken(name: str, poison: str) -> None:
+    model = tiny()
+    optimizers, good = make_optimizers(model, name), language_model_loss(model)
+
+    def bad(part: Batch, noise: Noise | None, divisor: float) -> Tensor:
+        loss = good(part, noise, divisor)
+        return loss * np.nan if poison == "loss" else loss + (0 * loss) ** 0.5
+
+    def snapshot() -> list[np.ndarray]:
+        moments = [a for o in optimizers for pieces in o.state().values() for a in pieces.values()]
+        return [asnumpy(a).copy() for a in [*model.state().values(), *moments]]
+
+    with Step(good, optimizers, workers=1) as take:
+        take(batch(), 0, 0.01).check()
+        before = snapshot()
+        take.loss = bad
+        take(batch(), 1, 0.01)  # nobody waits, so nobody knows
+        take.loss = good
+        later = take(batch(), 2, 0.01)
+    with pytest.raises(FloatingPointError, match=r"step 3: the loss is \d\.\d+, .* norm nan"):
+        later.check()
+    for now, then in zip(snapshot(), before, strict=True):
+        np.testing.assert_array_equal(now, then)
+
+
+def run(folder: Path, steps: int, rate: float = 0.01, **more: Any) -> None:
+    settings = TrainSettings(steps=steps, batch=4, learning_rate=rate, warmup=2, **more)
+    model = tiny()
+    text = np.random.default_rng(0).integers(2, 9, 500)
+    data = TextExamples(text, 16, batch=4, seed=0)
+    Fit(settings, folder, {}, workers=1).run(model, language_model_loss(model), data)
+
+
+def test_a_run_that_fails_says_so_and_keeps_no_checkpoint_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though it is noticed only when the log asks, or at the end."""
+    monkeypatch.setattr(loop, "LOG_LINES", 2)
+    with pytest.raises(TrainingFailed, match="norm nan; no checkpoint yet; try a smaller"):
+        run(tmp_path, 8, rate=1e30, optimizer="adamw")
+    assert not (tmp_path / CHECKPOINT).exists()
+
+
+def test_the_log_is_the_same_whether_it_is_asked_often_or_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    losses = []
+    for lines, name in ((400, "often"), (2, "seldom")):
+        monkeypatch.setattr(loop, "LOG_LINES", lines)
+        monkeypatch.setattr(loop, "LOG_SECONDS", 1e9)
+        (tmp_path / name).mkdir()
+        run(tmp_path / name, 8)
+        entries = read_metrics(tmp_path / name / "metrics.jsonl")
+        losses.append({entry["step"]: entry["loss"] for entry in entries})
+    assert [*losses[0]] == [*range(1, 9)] and {4, 8} <= {*losses[1]} < {*losses[0]}
+    assert all(losses[0][step] == loss for step, loss in losses[1].items())
+
+
+@pytest.fixture
+def pool() -> Iterator[Any]:
+    """CuPy's memory, with a limit that ends with the test."""
+    pool = get_device("cuda").xp.get_default_memory_pool()
+    pool.free_all_blocks()
+    yield pool
+    pool.set_limit(size=0)
+    pool.free_all_blocks()
+
+
+def test_a_batch_that_is_too_large_is_told_which_would_fit(pool: Any) -> None:
+    model = tiny(context=64)
+    with Step(language_model_loss(model), make_optimizers(model, "adamw"), workers=1) as take:
+        take(batch(4, 64), 0, 0.01)
+        pool.free_all_blocks()
+        pool.set_limit(size=pool.used_bytes() + (6 << 20))
+        with pytest.raises(MemoryError) as told:
+            take(batch(256, 64), 1, 0.01)
+        found = re.fullmatch(
+            r"a batch of 256 texts is too large for this GPU; set batch to (\d+)", str(told.value)
+        )
+        assert found
+        del told
+        pool.free_all_blocks()
+        take(batch(int(found[1]), 64), 1, 0.01).check()
+
+        def greedy(part: Batch, noise: Noise | None, divisor: float) -> Tensor:
+            raise MemoryError
+
+        take.loss = greedy
+        with pytest.raises(MemoryError, match="not even one text of 64 symbols fits this GPU"):
+            take(batch(8, 64), 2, 0.01)
+
+
+@pytest.mark.parametrize(("how", "error"), [("float32", 3e-7), ("tf32", 4e-4), ("bfloat16", 4e-3)])
+def test_products_are_as_exact_as_is_said(how: str, error: float) -> None:
+    """Relative to the size of the result, in the mean square; and not much better either."""
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 96, 96)).astype(np.float32)
+    xp, exact = get_device("cuda").xp, a.astype(np.float64) @ b
+    with products_in(xp, how):
+        found = asnumpy(product(xp, asarray(a, device="cuda"), asarray(b, device="cuda")))
+    assert found.dtype == np.float32
+    off = np.sqrt(((found - exact) ** 2).mean() / (exact**2).mean())
+    assert off < error and (how == "float32" or off > error / 4)
+    again = asnumpy(product(xp, asarray(a, device="cuda"), asarray(b, device="cuda")))
+    assert np.abs(again - exact).max() < 1e-4  # and outside all is as before
+
+
+@pytest.mark.parametrize("how", PRODUCTS)
+def test_a_run_learns_with_products_of_every_kind(tmp_path: Path, how: str) -> None:
+    run(tmp_path, 12, products=how)
+    losses = [entry["loss"] for entry in read_metrics(tmp_path / "metrics.jsonl")]
+    assert losses[-1] < losses[0]
+
+
+def test_what_has_no_such_products_refuses_them(tmp_path: Path) -> None:
+    model = tiny("cpu")
+    data = TextExamples(np.arange(2, 9).repeat(50), 16, batch=4, seed=0)
+    fit = Fit(TrainSettings(steps=1, products="tf32"), tmp_path, {})
+    with pytest.raises(SettingError, match="products 'tf32' need a GPU: --device cuda"):
+        fit.run(model, language_model_loss(model), data)
+    with pytest.raises(SettingError, match=r"products must be one of .* got 'fp8'"):
+        TrainSettings(products="fp8")
+    with pytest.raises(ValueError, match="are for a GPU"), products_in(np, "bfloat16"):
+        pass
