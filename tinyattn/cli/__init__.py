@@ -41,6 +41,7 @@ class Commands(click.Group):
         from tinyattn.models.generate import ScoresError
         from tinyattn.training.checkpoint import CheckpointError
         from tinyattn.training.loop import Interrupted, TrainingFailed
+        from tinyattn.training.ranks import MissingMPI
         from tinyattn.training.settings import SettingError
 
         try:
@@ -49,6 +50,9 @@ class Commands(click.Group):
             _fail(str(error), 1)
         except (SettingError, DeviceMissing, WorldExists) as error:
             _fail(str(error), 2)
+        except MissingMPI as error:
+            click.echo(f"tinyattn: {error}", err=True)
+            sys.exit(2)
         except Interrupted as error:
             again = [word for word in sys.argv[1:] if word not in ("--overwrite", "--resume")]
             how = f"go on with: tinyattn {shlex.join(again)} --resume"
@@ -82,7 +86,11 @@ codecs.register_error("tinyattn", _as_typed)
 
 
 def _fail(message: str, status: int) -> NoReturn:
+    from tinyattn.training.ranks import all_ranks, started
+
     click.echo(f"tinyattn: {' '.join(message.split())}", err=True)
+    if started() > 1:
+        all_ranks().lost(status)
     sys.exit(status)
 
 
@@ -107,6 +115,13 @@ def main() -> None:
             stream.reconfigure(encoding="utf-8", errors="tinyattn")
     warnings.simplefilter("ignore", RuntimeWarning)  # what is not finite is noticed, and said once
     keep_freed_memory()
+    command = click.get_current_context().invoked_subcommand
+    if command not in ("pretrain", "finetune"):
+        from tinyattn.training.ranks import started
+
+        if started() > 1:
+            raise click.UsageError(f"several processes can share pretrain and finetune, not "
+                                   f"{command}; leave out mpiexec")  # fmt: skip
 
 
 for command in (

@@ -97,7 +97,11 @@ def open_stage(
     from tinyattn.tasks.knowledge import RunOptions
     from tinyattn.tasks.recipe import load_recipe
     from tinyattn.tasks.runs import load_run, open_run
+    from tinyattn.training.ranks import all_ranks
 
+    ranks = all_ranks()
+    if ranks.size > 1 and options["device"] != "cpu":
+        raise click.UsageError("several processes share a run on the CPU only; leave out mpiexec")
     settings = parse_settings(options["sets"]) | extra
     settings |= model_settings(options["attention"], options["positions"], options["penalties"])
     epochs, steps = options["epochs"], options["steps"]
@@ -118,7 +122,7 @@ def open_stage(
             seed = int(begun.about["seed"])
     recipe = load_recipe(options["recipe"] or base, config=options["config"], overrides=settings)
     device = open_device(options["device"], options["workers"])
-    return recipe, RunOptions(folder, seed, device, options["workers"], resume=resume)
+    return recipe, RunOptions(folder, seed, device, options["workers"], resume=resume, ranks=ranks)
 
 
 def _is_given(name: str) -> bool:

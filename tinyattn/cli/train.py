@@ -122,6 +122,7 @@ def pretrain(
     tinyattn pretrain wiki.txt
     tinyattn pretrain wiki.txt --questions birth_places_train.tsv
     tinyattn pretrain play.txt --objective next --steps 300 --out runs/play
+    mpiexec -n 2 tinyattn pretrain wiki.txt      # the same on two processes
     """
     from tinyattn.data.text import read_text
     from tinyattn.report.progress import Progress
@@ -136,6 +137,8 @@ def pretrain(
     pairs = _answered(questions) if questions else None
     with Progress() as bar:
         trained = knowledge.pretrain(text, recipe, bar.watch(run), questions=pairs, unknown=unknown)
+    if not run.ranks.writes:
+        return
     note_dropped(trained.vocabulary, ["".join(pair) for pair in pairs or []])
     also = f" and {questions.name}" if questions else ""
     finish(run.folder, f"pretrained on {corpus.name}{also}", options["as_json"])
@@ -190,5 +193,7 @@ def finetune(
         trained = knowledge.finetune(
             known, recipe, bar.watch(run), start=pretrained, text=text, unknown=unknown
         )
+    if not run.ranks.writes:
+        return
     note_dropped(trained.vocabulary, ["".join(pair) for pair in known])
     finish(run.folder, f"finetuned on {pairs.name}", options["as_json"])

@@ -37,6 +37,7 @@ from tinyattn.tasks.runs import Trained, begin_run, describe, fingerprint, load_
 from tinyattn.tensor import Tensor
 from tinyattn.training.checkpoint import Checkpoint, CheckpointError
 from tinyattn.training.loop import Data, Fit
+from tinyattn.training.ranks import ALONE, Ranks
 from tinyattn.training.settings import SettingError, TrainSettings
 from tinyattn.training.step import SHARD_TOKENS
 
@@ -54,6 +55,7 @@ class RunOptions:
     device: str = "cpu"
     workers: int | None = None
     resume: bool = False
+    ranks: Ranks = ALONE
     on_start: Callable[[int, int], None] = lambda done, total: None
     on_step: Callable[[dict[str, Any]], None] = lambda entry: None
 
@@ -184,9 +186,11 @@ def _fit(
         seed=options.seed, workers=options.threads,
         corpus_tokens=about["documents"] * model.config.context,
         measure=_measure(model, data, recipe.penalty, validation),
-        measure_every=max(1, total // MEASURES), on_step=options.on_step,
+        measure_every=max(1, total // MEASURES), ranks=options.ranks, on_step=options.on_step,
     )  # fmt: skip
-    begin_run(options.folder, about["recipe"], resume=options.resume)
+    if options.ranks.writes:
+        begin_run(options.folder, about["recipe"], resume=options.resume)
+    options.ranks.any(False)
     fit.run(model, language_model_loss(model, recipe.penalty), data, resume)
     return load_run(options.folder, device=options.device)
 

@@ -5,6 +5,7 @@ from tinyattn.training.parameters import FlatParameters
 from tinyattn.training.orthogonal import orthogonal
 from tinyattn.training.optimizers import AdamW, Muon, make_optimizers
 from tinyattn.training.settings import SettingError, TrainSettings
+from tinyattn.training.ranks import MissingMPI, Ranks, all_ranks
 from tinyattn.training.step import Step, StepResult
 from tinyattn.training.counting import multiply_adds
 from tinyattn.training.observer import Observer
@@ -13,7 +14,8 @@ from tinyattn.training.checkpoint import Checkpoint, CheckpointError
 from tinyattn.training.loop import Fit, Interrupted, TrainingFailed
 
 __all__ = [
-    "AdamW", "Checkpoint", "CheckpointError", "Fit", "FlatParameters", "Interrupted", "Muon",
-    "Profile", "Schedule", "SettingError", "Step", "StepResult", "TrainSettings",
-    "TrainingFailed", "Observer", "make_optimizers", "multiply_adds", "orthogonal", "profile_step",
+    "AdamW", "Checkpoint", "CheckpointError", "Fit", "FlatParameters", "Interrupted", "MissingMPI",
+    "Muon", "Observer", "Profile", "Ranks", "Schedule", "SettingError", "Step", "StepResult",
+    "TrainSettings", "TrainingFailed", "all_ranks", "make_optimizers", "multiply_adds",
+    "orthogonal", "profile_step",
 ]  # fmt: skip

@@ -27,6 +27,7 @@ from tinyattn.nn import Module
 from tinyattn.training import checkpoint
 from tinyattn.training.checkpoint import Checkpoint, CheckpointError
 from tinyattn.training.optimizers import Optimizer
+from tinyattn.training.ranks import ALONE, Ranks
 from tinyattn.training.settings import SettingError, TrainSettings
 from tinyattn.training.step import Loss, Step
 
@@ -66,6 +67,7 @@ class Fit:
         about: what else the checkpoint should hold, as JSON.
         corpus_tokens: see `TrainSettings.make_schedule`.
         measure: called every `measure_every` steps; what it returns is logged too.
+        ranks: the processes that share the run; the first one writes.
         on_step: called after each step with what was logged about it, if it was, for a bar.
     """
 
@@ -77,6 +79,7 @@ class Fit:
     corpus_tokens: int = 0
     measure: Callable[[], dict[str, float]] | None = None
     measure_every: int = 0
+    ranks: Ranks = ALONE
     on_step: Callable[[dict[str, Any]], None] = lambda entry: None
 
     def run(
@@ -91,8 +94,9 @@ class Fit:
         schedule = self.settings.make_schedule(total, self.corpus_tokens)
         start = int(resume.about["step"]) if resume else 0
         optimizers = self._optimizers(model, resume)
-        take = Step(loss, optimizers, seed=self.seed, clip=self.settings.clip, workers=self.workers)
-        log = _Log(self.folder / METRICS, start)
+        take = Step(loss, optimizers, seed=self.seed, clip=self.settings.clip, workers=self.workers,
+                    ranks=self.ranks)  # fmt: skip
+        log = _Log(self.folder / METRICS, start, writes=self.ranks.writes)
         began = saved = time.perf_counter()
         positions = 0
         with _interrupt_flag() as interrupted, self._products(take.xp), take:
@@ -122,13 +126,15 @@ class Fit:
                         entry |= self.measure()
                     log.add(entry)
                 self.on_step(entry)
-                if last or interrupted() or now - saved > SAVE_SECONDS:
+                stopped = self.ranks.any(interrupted())
+                if last or stopped or now - saved > SAVE_SECONDS:
                     with self._failures():
                         result.check()
                     self._save(model, optimizers, number, total)
                     saved = now
-                if interrupted() and not last:
+                if stopped and not last:
                     raise Interrupted(f"stopped after step {number} of {total}")
+        self.ranks.any(False)  # nobody reads what the first has not written
         return log.entries
 
     def _optimizers(self, model: Module, resume: Checkpoint | None) -> list[Optimizer]:
@@ -150,7 +156,8 @@ class Fit:
         about = {**self.about, "step": step, "steps": total, "seed": self.seed}
         if not all(o.flat.finite() for o in optimizers):
             raise TrainingFailed(self._failure(f"step {step}: the parameters are not finite"))
-        checkpoint.save(self.folder / CHECKPOINT, arrays, about)
+        if self.ranks.writes:
+            checkpoint.save(self.folder / CHECKPOINT, arrays, about)
 
     def _products(self, xp: Any) -> AbstractContextManager[None]:
         """Inside, linear maps are as exact as the settings say."""
@@ -183,11 +190,13 @@ def _batches(data: Data, start: int) -> Iterator[Batch]:
 class _Log:
     """metrics.jsonl: one object a line. A resumed run drops what it is about to do again."""
 
-    def __init__(self, path: Path, start: int) -> None:
-        self.path = path
+    def __init__(self, path: Path, start: int, *, writes: bool = True) -> None:
+        self.path, self.writes = path, writes
         self.entries = [e for e in read_metrics(path) if e["step"] <= start] if start else []
         self.seconds_before = self.entries[-1]["seconds"] if self.entries else 0.0
-        path.write_text("".join(json.dumps(e) + "\n" for e in self.entries), encoding="utf-8")
+        if writes:
+            text = "".join(json.dumps(e) + "\n" for e in self.entries)
+            path.write_text(text, encoding="utf-8")
         self._last = 0.0
 
     def due(self, always: Any) -> bool:
@@ -200,6 +209,8 @@ class _Log:
 
     def add(self, entry: dict[str, Any]) -> None:
         self.entries.append(entry)
+        if not self.writes:
+            return
         with open(self.path, "a", encoding="utf-8") as file:
             file.write(json.dumps(entry) + "\n")
 

@@ -2,7 +2,7 @@
 
 Everything that decides a result stands in one of a few dataclasses, is written beside the result,
 and can come from a recipe, a file or the command line. A key that does not exist is an error that
-suggests the nearest one that does. Next: the training step.
+suggests the nearest one that does. Next: several processes.
 """
 
 from __future__ import annotations

@@ -25,12 +25,13 @@ from typing import Any
 
 import numpy as np
 
-from tinyattn.backend import Array, asnumpy, available_cores, on_gpu, tiles, worker_threads
+from tinyattn.backend import Array, asnumpy, on_gpu, tiles, worker_threads
 from tinyattn.data.batches import Batch
 from tinyattn.noise import Noise
 from tinyattn.tensor import Tensor, gradients
 from tinyattn.training.optimizers import Optimizer
 from tinyattn.training.parameters import add_gradients
+from tinyattn.training.ranks import ALONE, Ranks
 from tinyattn.twins import fastest
 
 SHARD_TOKENS = 1024
@@ -81,6 +82,7 @@ class Step:
         seed: of the dropout.
         clip: the largest gradient norm.
         workers: threads; by default one a core. On a GPU one is enough.
+        ranks: the processes that share the batch.
     """
 
     def __init__(
@@ -91,9 +93,11 @@ class Step:
         seed: int = 0,
         clip: float = 1.0,
         workers: int | None = None,
+        ranks: Ranks = ALONE,
     ) -> None:
+        self.ranks = ranks
         self.loss, self.optimizers, self.seed, self.clip = loss, optimizers, seed, clip
-        self.workers = workers or available_cores()
+        self.workers = workers or ranks.workers
         self.executor = ThreadPoolExecutor(self.workers)
         self.xp = optimizers[0].flat.xp
         self._failed = self.xp.zeros(1, dtype=self.xp.int32)  # on a GPU, whether a step has
@@ -141,8 +145,10 @@ class Step:
 
     def _take(self, batch: Batch, step: int, learning_rate: float) -> StepResult:
         most = GPU_SHARD_TOKENS if on_gpu(self.xp) else SHARD_TOKENS
-        parts = max(self.workers, math.ceil(batch.inputs.size / most))
-        shards = batch.split(-(-parts // self.workers) * self.workers)  # so all end together
+        workers = self.workers * self.ranks.size
+        parts = max(workers, math.ceil(batch.inputs.size / most))
+        shards = batch.split(-(-parts // workers) * workers)  # so all end together
+        mine = range(self.ranks.rank, len(shards), self.ranks.size)
         first_rows = [0]
         for shard in shards:
             first_rows.append(first_rows[-1] + len(shard.inputs))
@@ -154,18 +160,20 @@ class Step:
                 return loss, gradients(loss)
 
         begun = 2 * self.workers  # shards at a time: more would only pile gradients up
-        futures = deque(self.executor.submit(work, i) for i in range(min(begun, len(shards))))
+        futures = deque(self.executor.submit(work, i) for i in mine[:begun])
         for optimizer in self.optimizers:
             optimizer.flat.grads[...] = 0
         losses = []
-        for i in range(len(shards)):
+        for number in range(len(mine)):
             loss, gradient = futures.popleft().result()
-            if i + begun < len(shards):
-                futures.append(self.executor.submit(work, i + begun))
+            if number + begun < len(mine):
+                futures.append(self.executor.submit(work, mine[number + begun]))
             losses.append(loss.data)
             with np.errstate(all="ignore"):
                 add_gradients(self._collector, gradient)
             del gradient
+        if self.ranks.size > 1:
+            losses = self._add_up(losses)
         positions = sum(shard.inputs.size for shard in shards)
         result = StepResult(step, positions, self._clip(losses))
         if not on_gpu(self.xp):
@@ -173,6 +181,14 @@ class Step:
         for optimizer in self.optimizers:
             optimizer.step(learning_rate, self.executor)
         return result
+
+    def _add_up(self, losses: list[Array]) -> list[Array]:
+        """The gradients of all ranks, added up in place; and their losses, as one."""
+        total = np.array([math.fsum(float(asnumpy(loss)) for loss in losses)])
+        self.ranks.add_up(total)
+        for optimizer in self.optimizers:
+            self.ranks.add_up(optimizer.flat.grads)
+        return [total[0]]
 
     def _clip(self, losses: list[Array]) -> tuple[Array, Array]:
         """Shorten the gradient to the largest norm allowed; returns the loss and the norm before.

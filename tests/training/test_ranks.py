@@ -1,0 +1,176 @@
+"""Two processes train as one does; and if one is lost, what was kept can go on."""
+
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tinyattn.data import make_world
+from tinyattn.training import checkpoint
+from tinyattn.training.loop import CHECKPOINT, METRICS, read_metrics
+from tinyattn.training.ranks import LAUNCHED, MissingMPI, MPIRanks, Ranks, all_ranks
+
+needs_mpi = pytest.mark.skipif(
+    importlib.util.find_spec("mpi4py") is None or shutil.which("mpiexec") is None,
+    reason="needs mpi4py and mpiexec: pip install 'tinyattn[mpi]'",
+)
+SETTINGS = {
+    "model.context": 80, "model.layers": 2, "model.heads": 2, "model.width": 16,
+    "model.dropout": 0.1, "data.longest": 72, "pretrain.batch": 7, "finetune.batch": 5,
+}  # fmt: skip
+SETS = [word for key, value in SETTINGS.items() for word in ("--set", f"{key}={value}")]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("world")
+    make_world(people=12, places=3, sentences=2, dev=4, test=2).save(folder)
+    return folder
+
+
+def command(ranks: int, *words: Any) -> list[str]:
+    program = [sys.executable, "-m", "tinyattn", *map(str, words)]
+    return program if ranks == 1 else ["mpiexec", "-n", str(ranks), *program]
+
+
+def call(ranks: int, *words: Any) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        command(ranks, *words), capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def pretrain(ranks: int, world: Path, out: Path, *more: Any) -> str:
+    done = call(ranks, "pretrain", world / "corpus.txt", "--recipe", "world", *SETS,
+                "--workers", 1, "--out", out, *more)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def losses(folder: Path) -> list[float]:
+    return [entry["loss"] for entry in read_metrics(folder / METRICS)]
+
+
+@needs_mpi
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_two_processes_train_as_one_does(world: Path, tmp_path: Path, optimizer: str) -> None:
+    said, found = [], []
+    for ranks in (1, 2):
+        out = tmp_path / str(ranks)
+        more = ["--set", f"pretrain.optimizer={optimizer}", "--steps", 8]
+        said.append(pretrain(ranks, world, out, *more))
+        tune = call(ranks, "finetune", world / "birth_train.tsv", "--from", out, "--workers", 1,
+                    "--steps", 4, "--out", out / "tuned")  # fmt: skip
+        assert tune.returncode == 0, tune.stderr
+        found.append(losses(out) + losses(out / "tuned"))
+        assert {path.name for path in out.iterdir()} >= {CHECKPOINT, METRICS, "config.toml"}
+    assert len(found[0]) == 12 and found[1] == pytest.approx(found[0], abs=1e-5)
+    assert all(text.count("pretrained on") == 1 for text in said)  # one of them speaks
+
+
+@needs_mpi
+def test_two_processes_go_on_where_two_stopped(world: Path, tmp_path: Path) -> None:
+    """Bit for bit."""
+    pretrain(2, world, tmp_path / "whole", "--steps", 9)
+    constant = ["--set", "pretrain.schedule=constant"]
+    pretrain(2, world, tmp_path / "a", "--steps", 9, *constant)
+    pretrain(2, world, tmp_path / "b", "--steps", 5, *constant)
+    pretrain(2, world, tmp_path / "b", "--steps", 9, "--resume")
+    a, b = (checkpoint.load(tmp_path / name / CHECKPOINT) for name in "ab")
+    for name, array in a.arrays.items():
+        np.testing.assert_array_equal(array, b.arrays[name])
+    assert losses(tmp_path / "a") == losses(tmp_path / "b")
+
+
+@needs_mpi
+def test_a_process_that_is_lost_ends_the_run_and_costs_no_checkpoint(
+    world: Path, tmp_path: Path
+) -> None:
+    pretrain(2, world, tmp_path, "--steps", 3)
+    words = ["pretrain", world / "corpus.txt", "--workers", 1, "--out", tmp_path, "--resume"]
+    with subprocess.Popen(
+        command(2, *words, "--steps", 10**6), stderr=subprocess.PIPE, text=True
+    ) as run:  # fmt: skip
+        deadline = time.monotonic() + 60
+        while len(losses(tmp_path)) < 9:
+            assert run.poll() is None and time.monotonic() < deadline
+            time.sleep(0.05)
+        os.kill(ranks_of(run.pid)[-1], signal.SIGKILL)
+        run.communicate(timeout=60)
+    assert run.returncode != 0
+    assert checkpoint.load(tmp_path / CHECKPOINT).about["step"] == 3
+    done = call(2, *words, "--steps", 5)
+    assert done.returncode == 0 and "step 5, loss" in done.stdout
+
+
+def ranks_of(pid: int) -> list[int]:
+    """The processes below another that run tinyattn."""
+    found, below = [], [pid]
+    for parent in below:
+        children = Path(f"/proc/{parent}/task/{parent}/children")
+        below += [int(child) for child in children.read_text().split()]
+    for process in below:
+        words = Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")
+        if b"tinyattn" in words and b"-n" not in words:
+            found.append(process)
+    return found
+
+
+@needs_mpi
+def test_an_error_of_one_process_ends_all(world: Path, tmp_path: Path) -> None:
+    """It would leave the others waiting; one line says what it was."""
+    file = tmp_path / "alone.py"
+    file.write_text(
+        "import sys\n"
+        "from tinyattn.training.ranks import all_ranks\n"
+        "from tinyattn.cli import main\n"
+        "corpus = sys.argv[1] if all_ranks().rank else sys.argv[2]\n"
+        "sys.argv[1:] = ['pretrain', corpus, *sys.argv[3:]]\n"
+        "main()\n"
+    )
+    words = ["mpiexec", "-n", "2", sys.executable, file, tmp_path / "none.txt",
+             world / "corpus.txt", "--recipe", "world", *SETS, "--out", tmp_path]  # fmt: skip
+    done = subprocess.run([*map(str, words)], capture_output=True, text=True, timeout=60)
+    assert done.returncode != 0
+    assert "none.txt: no such file" in done.stderr and "Traceback" not in done.stderr
+
+
+@needs_mpi
+@pytest.mark.parametrize("name", ["quickstart", "info"])
+def test_what_cannot_be_shared_is_refused(name: str) -> None:
+    done = call(2, name)
+    assert done.returncode == 2
+    assert f"can share pretrain and finetune, not {name}; leave out mpiexec" in done.stderr
+
+
+def test_alone_there_is_nobody_to_wait_for() -> None:
+    ranks = all_ranks()
+    assert type(ranks) is Ranks and ranks.writes and ranks.any(True) and not ranks.any(False)
+    array = np.arange(3)
+    ranks.add_up(array)
+    assert array.tolist() == [0, 1, 2]
+
+
+def test_without_mpi4py_it_is_said_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, world: Path, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "mpi4py", None)
+    with pytest.raises(MissingMPI, match=r"pip install 'tinyattn\[mpi\]'"):
+        MPIRanks()
+    (tmp_path / "mpi4py.py").write_text("raise ImportError")
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    done = subprocess.run(
+        command(1, "pretrain", world / "corpus.txt", "--out", tmp_path / "out"),
+        env={**os.environ, LAUNCHED[0]: "2", "PYTHONPATH": path},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("tinyattn: started by mpiexec, but mpi4py is missing; install")
+    assert done.stderr.count("\n") == 1

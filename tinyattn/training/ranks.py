@@ -1,0 +1,117 @@
+"""Chapter 8, continued: one run on several processes.
+
+What makes a run fast on two cores makes it fast on two computers: the shards of a batch do not
+depend on one another. So each process, a *rank*, takes its share of the shards, all add their
+gradients up, and each then makes the same update of the same parameters, which never travel. Rank
+0 alone writes. The processes are started and connected by MPI:
+
+    mpiexec -n 2 tinyattn pretrain corpus.txt
+
+Next: the training step.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from functools import cache
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from tinyattn.backend import Array, available_cores
+
+LAUNCHED = "PMI_SIZE", "OMPI_COMM_WORLD_SIZE"
+NEIGHBOURS = "MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE"
+"""Where MPICH and Open MPI tell how many processes there are: in all, and on this computer."""
+
+
+class MissingMPI(Exception):
+    """Several processes were started, and what connects them is not installed."""
+
+
+class Ranks:
+    """The processes of a run: this one, alone."""
+
+    rank, size = 0, 1
+
+    @property
+    def writes(self) -> bool:
+        """Whether this process is the one that writes and prints."""
+        return self.rank == 0
+
+    @property
+    def workers(self) -> int:
+        """Threads that each process should have: the cores, shared with its neighbours."""
+        return max(1, available_cores() // _told(NEIGHBOURS, self.size))
+
+    def add_up(self, array: Array) -> None:
+        """The sum of what all ranks have in its place, everywhere the same bits."""
+
+    def any(self, flag: bool) -> bool:
+        """Whether it is so for any of the ranks. It waits for all of them."""
+        return flag
+
+    def lost(self, status: int) -> None:
+        """End all ranks, since this one cannot go on and the others would wait for it."""
+
+
+ALONE = Ranks()
+
+
+class MPIRanks(Ranks):
+    """The processes that mpiexec started. Raises: MissingMPI without mpi4py."""
+
+    def __init__(self) -> None:
+        try:
+            from mpi4py import MPI
+        except ImportError as error:
+            raise MissingMPI(
+                "started by mpiexec, but mpi4py is missing; install it with: "
+                "pip install 'tinyattn[mpi]'"
+            ) from error
+        self._mpi, self._all = MPI, MPI.COMM_WORLD
+        self.rank, self.size = self._all.rank, self._all.size
+        sys.excepthook = self._end_all
+
+    def add_up(self, array: Array) -> None:
+        """The sum, in place. NumPy's arrays are handed over as they are."""
+        self._all.Allreduce(self._mpi.IN_PLACE, array)
+
+    def any(self, flag: bool) -> bool:
+        """Whether it is so for any of the ranks. It waits for all of them."""
+        found = np.array([flag], np.int32)
+        self._all.Allreduce(self._mpi.IN_PLACE, found, op=self._mpi.MAX)
+        return bool(found[0])
+
+    def lost(self, status: int) -> None:
+        """End all ranks, since this one cannot go on and the others would wait for it."""
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self._all.Abort(status)
+
+    def _end_all(
+        self, kind: type[BaseException], error: BaseException, where: TracebackType | None
+    ) -> None:
+        """What happens to an error that nobody catches."""
+        traceback.print_exception(kind, error, where)
+        self.lost(1)
+
+
+def started() -> int:
+    """How many processes mpiexec has started; 1 if it has not."""
+    return _told(LAUNCHED, 1)
+
+
+@cache
+def all_ranks() -> Ranks:
+    """The ranks of this run. Raises: MissingMPI."""
+    return MPIRanks() if started() > 1 else ALONE
+
+
+def _told(names: tuple[str, ...], default: int) -> int:
+    """A number that one of these environment variables tells."""
+    told: list[Any] = [os.environ[name] for name in names if name in os.environ]
+    return int(told[0]) if told else default
