@@ -1,0 +1,200 @@
+"""What a GPU does with a training step: python benchmarks/gpu.py
+
+tinyattn and PyTorch take the same steps of the assignment's model in turn, each in float32, with
+products in TF32 and in bfloat16, and PyTorch compiled as well. Then loss curves of GPU and CPU side
+by side, and writing. `gpu_check.sh` runs it among other things. With --dry it is tried out on the
+CPU, on CuPy as the tests have it (tests/cuda_on_cpu/), in small; its times then mean nothing.
+"""
+
+import argparse
+import contextlib
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).parent
+sys.path += [str(HERE / "contenders"), str(HERE.parent / "tests")]
+
+from common import ADAM, SIZES, initial_values  # noqa: E402
+from machine import machine  # noqa: E402
+from ratios import ratios, spread  # noqa: E402
+
+Steps = Callable[[int], None]
+"""Takes so many steps, and returns when they are done."""
+
+
+def batch(size: dict[str, int], rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Random texts, of which every symbol is a target."""
+    rng = np.random.default_rng(0)
+    text = rng.integers(1, size["vocabulary"], (rows, size["context"] + 1))
+    return np.ascontiguousarray(text[:, :-1]), np.ascontiguousarray(text[:, 1:])
+
+
+def ours(size: dict[str, int], rows: int, products: str, stack: contextlib.ExitStack) -> Steps:
+    """tinyattn's own step, as `pretrain --device cuda` takes it."""
+    import cupy
+
+    from tinyattn.cuda.products import products_in
+    from tinyattn.data import Batch
+    from tinyattn.models import GPT, GPTConfig
+    from tinyattn.tasks.knowledge import language_model_loss
+    from tinyattn.training.optimizers import AdamW
+    from tinyattn.training.step import Step
+
+    model = GPT(GPTConfig(**size, dropout=0.1), device="cuda")
+    model.load_state(initial_values(size))
+    optimizer = AdamW(model.named_parameters(), betas=ADAM["betas"], eps=ADAM["eps"])
+    take = stack.enter_context(Step(language_model_loss(model), [optimizer], workers=1))
+    examples, number = Batch(*batch(size, rows)), iter(range(10**9))
+
+    def steps(count: int) -> None:
+        with products_in(cupy, products):
+            for _ in range(count):
+                result = take(examples, next(number), ADAM["learning_rate"])
+        result.check()  # waits
+
+    return steps
+
+
+def theirs(size: dict[str, int], rows: int, products: str, compiled: bool, device: str) -> Steps:
+    """The same in PyTorch."""
+    import torch
+    from torch.nn import functional as F
+    from torch_gpt import GPT
+
+    model = GPT(size, 0.1).to(device)
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=ADAM["learning_rate"], betas=ADAM["betas"], eps=ADAM["eps"],
+        weight_decay=ADAM["weight_decay"], fused=True,
+    )  # fmt: skip
+    host = [torch.from_numpy(a) for a in batch(size, rows)]
+
+    def loss_of(ids: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+        return F.cross_entropy(model(ids).flatten(0, 1), wanted.flatten())
+
+    run = torch.compile(loss_of) if compiled else loss_of
+
+    def steps(count: int) -> None:
+        torch.set_float32_matmul_precision("high" if products == "tf32" else "highest")
+        for _ in range(count):
+            ids, wanted = (a.to(device, non_blocking=True) for a in host)
+            optimizer.zero_grad(set_to_none=True)
+            with torch.autocast(device, torch.bfloat16, enabled=products == "bfloat16"):
+                loss = run(ids, wanted)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+        loss.item()  # waits
+
+    return steps
+
+
+def race(contenders: dict[str, Steps], rounds: int, turn: int) -> dict[str, list[float]]:
+    """Seconds a step of each contender, in each of some rounds in which all take turns."""
+    for steps in contenders.values():
+        steps(turn)  # compiles, and takes its memory
+    seconds: dict[str, list[float]] = {name: [] for name in contenders}
+    for _ in range(rounds):
+        for name, steps in contenders.items():
+            began = time.perf_counter()
+            steps(turn)
+            seconds[name].append((time.perf_counter() - began) / turn)
+    return seconds
+
+
+def table(size: dict[str, int], rows: int, chosen: argparse.Namespace) -> Iterator[str]:
+    """Time and tokens a second of each, and its ratio to PyTorch of the same precision."""
+    with contextlib.ExitStack() as stack:
+        contenders = {f"tinyattn {products}": ours(size, rows, products, stack)
+                      for products in ("float32", "tf32", "bfloat16")}  # fmt: skip
+        try:
+            import torch
+        except ImportError:
+            print("PyTorch is not installed: tinyattn runs alone", file=sys.stderr)
+        else:
+            device = "cpu" if chosen.dry else "cuda"
+            kinds = [("float32", False), ("tf32", False), ("bfloat16", False), ("tf32", True)]
+            for products, compiled in kinds[: 1 if chosen.dry else None]:
+                name = f"torch {products}{', compiled' * compiled}"
+                contenders[name] = theirs(size, rows, products, compiled, device)
+            yield f"torch {torch.__version__}\n"
+        seconds = race(contenders, chosen.rounds, chosen.turn)
+    yield f"batch {rows}, dropout 0.1, {size['layers']} layers of width {size['width']}\n"
+    yield "| contender | a step | tokens a second | to torch eager, same precision |"
+    yield "| --- | --- | --- | --- |"
+    positions = rows * size["context"]
+    for name, times in seconds.items():
+        step = statistics.median(times)
+        peer = seconds.get("torch " + name.split()[1].rstrip(","))
+        ratio = spread(ratios(times, peer)) if peer and name.startswith("tinyattn") else ""
+        yield f"| {name} | {1000 * step:.2f} ms | {positions / step:,.0f} | {ratio} |"
+
+
+def curves(size: dict[str, int], rows: int, count: int) -> str:
+    """How far the losses of so many steps on the GPU are from those on the CPU."""
+    from tinyattn.data import Batch
+    from tinyattn.models import GPT, GPTConfig
+    from tinyattn.tasks.knowledge import language_model_loss
+    from tinyattn.training.optimizers import AdamW
+    from tinyattn.training.step import Step
+
+    losses = []
+    for device in ("cpu", "cuda"):
+        model = GPT(GPTConfig(**size, dropout=0.1), device=device)
+        model.load_state(initial_values(size))
+        workers = None if device == "cpu" else 1
+        with Step(language_model_loss(model), [AdamW(model.named_parameters())],
+                  workers=workers) as take:  # fmt: skip
+            examples = Batch(*batch(size, rows))
+            losses.append(np.array([take(examples, i, 1e-3).loss for i in range(count)]))
+    apart = np.abs(losses[1] - losses[0])
+    return (f"{count} steps of batch {rows} on CPU and GPU, with dropout: losses from "
+            f"{losses[0][0]:.3f} to {losses[0][-1]:.3f} nats, at most {apart.max():.1e} apart, "
+            f"{apart[:10].max():.1e} in the first ten")  # fmt: skip
+
+
+def writing(size: dict[str, int], rows: int, count: int) -> str:
+    """Symbols a second that the GPU writes, greedily, with a cache."""
+    from tinyattn.models import GPT, GPTConfig, continuations
+
+    model = GPT(GPTConfig(**size), device="cuda")
+    texts = [np.arange(1, 9)] * rows
+    continuations(model, texts, count)
+    began = time.perf_counter()
+    continuations(model, texts, count)
+    seconds = time.perf_counter() - began
+    return (
+        f"writing {count} symbols of {rows} texts: {rows * count / seconds:,.0f} symbols a second"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition(":")[0])
+    parser.add_argument("--dry", action="store_true", help="on the CPU, in small")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--turn", type=int, default=10, help="steps of each in a round")
+    chosen = parser.parse_args()
+    if chosen.dry:
+        import cuda_on_cpu
+
+        cuda_on_cpu.start()
+    from tinyattn.backend import describe_gpu
+
+    size = SIZES["tiny"] if chosen.dry else SIZES["a5"]
+    rows, count = (4, 5) if chosen.dry else (128, 200)
+    print(machine(), *describe_gpu(), sep="\n\n", end="\n\n")
+    for line in table(size, rows, chosen):
+        print(line, flush=True)
+    print(f"\n{curves(size, min(rows, 32), count)}\n")
+    for texts in (1, 32) if not chosen.dry else (1, 2):
+        print(
+            writing(size, texts, min(120, size["context"] - 8) if not chosen.dry else 8), end="\n\n"
+        )
+
+
+if __name__ == "__main__":
+    main()
