@@ -131,6 +131,13 @@ inline float __uint_as_float(unsigned x) { return same_bits<float>(x); }
 inline long long __double_as_longlong(double x) { return same_bits<long long>(x); }
 inline double __longlong_as_double(long long x) { return same_bits<double>(x); }
 
+// What a GPU's compiler does not know should not pass here.
+#undef INFINITY
+#undef NAN
+#undef M_SQRT1_2
+#undef M_SQRT2
+#undef M_2_SQRTPI
+
 // A launch brings the addresses of a kernel's arguments; here they become arguments again.
 template <class... A, size_t... I>
 void call_with(void (*kernel)(A...), void** at, std::index_sequence<I...>) {

@@ -110,6 +110,27 @@ def test_a_process_that_is_lost_ends_the_run_and_costs_no_checkpoint(
     assert done.returncode == 0 and "step 5, loss" in done.stdout
 
 
+@needs_mpi
+@pytest.mark.parametrize("which", [0, 1])
+def test_ctrl_c_of_one_process_stops_all_after_the_same_step(
+    world: Path, tmp_path: Path, which: int
+) -> None:
+    words = ["pretrain", world / "corpus.txt", "--recipe", "world", *SETS, "--workers", 1]
+    with subprocess.Popen(
+        command(2, *words, "--out", tmp_path, "--steps", 10**6),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as run:  # fmt: skip
+        deadline = time.monotonic() + 60
+        while len(losses(tmp_path)) < 3:
+            assert run.poll() is None and time.monotonic() < deadline
+            time.sleep(0.05)
+        os.kill(sorted(ranks_of(run.pid))[which], signal.SIGINT)
+        told = run.communicate(timeout=60)[1]
+    step = checkpoint.load(tmp_path / CHECKPOINT).about["step"]
+    assert f"stopped after step {step} of 1000000; go on with: mpiexec -n 2 tinyattn" in told
+    assert not list(tmp_path.glob("*.tmp*"))
+
+
 def ranks_of(pid: int) -> list[int]:
     """The processes below another that run tinyattn."""
     found, below = [], [pid]
@@ -150,9 +171,31 @@ def test_what_cannot_be_shared_is_refused(name: str) -> None:
     assert f"can share pretrain and finetune, not {name}; leave out mpiexec" in done.stderr
 
 
+@needs_mpi
+def test_processes_that_were_told_different_things_say_so(world: Path, tmp_path: Path) -> None:
+    file = tmp_path / "differ.py"
+    file.write_text(
+        "import sys\n"
+        "from tinyattn.training.ranks import all_ranks\n"
+        "from tinyattn.cli import main\n"
+        "sys.argv += [sys.argv.pop(1), str(int(sys.argv.pop(1)) + all_ranks().rank)]\n"
+        "main()\n"
+    )
+    for option in ("--seed", "--workers"):
+        words = [option, 1, "pretrain", world / "corpus.txt", "--recipe", "world", *SETS,
+                 "--steps", 2, "--out", tmp_path / "out"]  # fmt: skip
+        done = subprocess.run(
+            ["mpiexec", "-n", "2", sys.executable, str(file), *map(str, words)],
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert done.returncode != 0 and "Traceback" not in done.stderr
+        assert "processes of this run have not the same settings, data, number of" in done.stderr
+        assert not (tmp_path / "out" / CHECKPOINT).exists()
+
+
 def test_alone_there_is_nobody_to_wait_for() -> None:
     ranks = all_ranks()
-    assert type(ranks) is Ranks and ranks.writes and ranks.any(True) and not ranks.any(False)
+    assert type(ranks) is Ranks and ranks.writes and ranks.any_of(True) and not ranks.any_of(False)
     array = np.arange(3)
     ranks.add_up(array)
     assert array.tolist() == [0, 1, 2]

@@ -41,21 +41,21 @@ class Commands(click.Group):
         from tinyattn.models.generate import ScoresError
         from tinyattn.training.checkpoint import CheckpointError
         from tinyattn.training.loop import Interrupted, TrainingFailed
-        from tinyattn.training.ranks import MissingMPI
+        from tinyattn.training.ranks import MissingMPI, RanksDiffer, started
         from tinyattn.training.settings import SettingError
 
         try:
             return super().invoke(ctx)
         except (DataError, CheckpointError, ScoresError, TrainingFailed) as error:
             _fail(str(error), 1)
-        except (SettingError, DeviceMissing, WorldExists) as error:
+        except (SettingError, DeviceMissing, WorldExists, MissingMPI, RanksDiffer) as error:
             _fail(str(error), 2)
-        except MissingMPI as error:
-            click.echo(f"tinyattn: {error}", err=True)
-            sys.exit(2)
+        except KeyboardInterrupt:
+            _fail("stopped at once; the last checkpoint is kept", 130)
         except Interrupted as error:
             again = [word for word in sys.argv[1:] if word not in ("--overwrite", "--resume")]
-            how = f"go on with: tinyattn {shlex.join(again)} --resume"
+            together = f"mpiexec -n {started()} " if started() > 1 else ""
+            how = f"go on with: {together}tinyattn {shlex.join(again)} --resume"
             if ctx.invoked_subcommand in ("quickstart", "parse"):
                 how = (f"a {ctx.invoked_subcommand} cannot be resumed; start it again, "
                        "with --overwrite if it has a folder")  # fmt: skip
@@ -64,7 +64,7 @@ class Commands(click.Group):
             command = " ".join(["tinyattn", *filter(None, [ctx.invoked_subcommand])])
             _fail(f"{error.format_message()} (see {command} --help)", 2)
         except MemoryError as error:
-            _fail(f"there is not enough memory for this: {error}; use smaller sizes", 1)
+            _fail(f"there is not enough memory for this: {error}", 1)
         except BrokenPipeError:
             raise  # whoever reads has seen enough, as in `tinyattn info | head`; click ends quietly
         except OSError as error:
@@ -86,11 +86,13 @@ codecs.register_error("tinyattn", _as_typed)
 
 
 def _fail(message: str, status: int) -> NoReturn:
-    from tinyattn.training.ranks import all_ranks, started
+    from tinyattn.training.ranks import MissingMPI, all_ranks
 
     click.echo(f"tinyattn: {' '.join(message.split())}", err=True)
-    if started() > 1:
-        all_ranks().lost(status)
+    try:
+        all_ranks().end_all(status)  # or the others would wait for this one
+    except MissingMPI:
+        pass  # there are no others that this one knows of
     sys.exit(status)
 
 

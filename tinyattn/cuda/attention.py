@@ -64,7 +64,7 @@ extern "C" __global__ void weigh(T* x, T* used, T scale, T upscale, Pairs p, Dro
   Row r = row_of(row, p, d);
   x += row * p.keys;
   used += row * p.keys;
-  T largest = -INFINITY, total = 0;
+  T largest = -INFINITE, total = 0;
   for (int s = r.lane; s < r.stop; s += 32)
     if (may(s, r, p)) largest = max(largest, x[s] * scale);
   largest = warp_max(largest);

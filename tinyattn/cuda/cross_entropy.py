@@ -17,10 +17,11 @@ SOURCE = r"""
 extern "C" __global__ void cross_entropy(const T* z, const long long* targets, T* largest, T* total,
                                          T* surprise, T share, int ignored, long long ignore,
                                          int rows, int V) {
-  int row = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32;
+  long long row = ((long long)blockIdx.x * blockDim.x + threadIdx.x) / 32;
+  int lane = threadIdx.x % 32;
   if (row >= rows) return;
-  z += (long long)row * V;
-  T most = -INFINITY, sum = 0;
+  z += row * V;
+  T most = -INFINITE, sum = 0;
   for (int v = lane; v < V; v += 32) most = max(most, z[v]);
   most = warp_max(most);
   for (int v = lane; v < V; v += 32) sum += exp(z[v] - most);
@@ -29,16 +30,19 @@ extern "C" __global__ void cross_entropy(const T* z, const long long* targets, T
   long long target = targets[row];
   largest[row] = most;
   total[row] = sum;
-  surprise[row] = ignored && target == ignore ? 0 : share * (log(sum) - (z[target] - most));
+  if (ignored && target == ignore) surprise[row] = 0;
+  else if (target < 0 || target >= V) surprise[row] = NO_NUMBER;  // the step will notice it
+  else surprise[row] = share * (log(sum) - (z[target] - most));
 }
 
 extern "C" __global__ void cross_entropy_z(const T* z, const long long* targets, const T* largest,
                                            const T* total, const T* g, T* dz, T share, int ignored,
                                            long long ignore, int rows, int V) {
-  int row = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32;
+  long long row = ((long long)blockIdx.x * blockDim.x + threadIdx.x) / 32;
+  int lane = threadIdx.x % 32;
   if (row >= rows) return;
-  z += (long long)row * V;
-  dz += (long long)row * V;
+  z += row * V;
+  dz += row * V;
   long long target = targets[row];
   bool counts = !ignored || target != ignore;
   T most = largest[row], per = 1 / total[row], weight = *g * share;

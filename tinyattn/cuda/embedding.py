@@ -23,7 +23,7 @@ atomic additions, in any order."""
 
 SOURCE = r"""
 extern "C" __global__ void embedding_weight(const T* g, const long long* ids, T* dweight, int count,
-                                            int C) {
+                                            int V, int C) {
   __shared__ long long some[64];
   int c = blockIdx.y * 64 + threadIdx.x;
   T sum = 0;
@@ -31,7 +31,7 @@ extern "C" __global__ void embedding_weight(const T* g, const long long* ids, T*
     if (start + threadIdx.x < count) some[threadIdx.x] = ids[start + threadIdx.x];
     __syncthreads();
     for (int i = 0; i < 64 && start + i < count; i++)
-      if (some[i] == blockIdx.x && c < C) sum += g[(long long)(start + i) * C + c];
+      if ((some[i] + V) % V == blockIdx.x && c < C) sum += g[(long long)(start + i) * C + c];
     __syncthreads();
   }
   if (c < C) dweight[(long long)blockIdx.x * C + c] = sum;
@@ -43,16 +43,16 @@ extern "C" __global__ void embedding_weight(const T* g, const long long* ids, T*
 def embedding(xp: Any, weight: Array, ids: Index) -> Any:
     """`ops.embedding` with its gradient in one launch."""
     y, by_formula = formula.__wrapped__(xp, weight, ids)  # type: ignore[attr-defined]
-    V, C = weight.shape
-    if not ids.size or V * ids.size > MOST_LOOKS:
+    if weight.ndim != 2 or not ids.size or len(weight) * ids.size > MOST_LOOKS:
         return y, by_formula
+    V, C = weight.shape
 
     def dweight(g: Array) -> Array:
         out = xp.empty((V, C), dtype=weight.dtype)
         own = xp.ascontiguousarray(ids).astype(xp.int64, copy=False)
         program(xp, SOURCE, "embedding_weight", g.dtype)(
             (V, -(-C // COLUMNS)), (COLUMNS,),
-            (xp.ascontiguousarray(g), own, out, np.int32(ids.size), np.int32(C)),
+            (xp.ascontiguousarray(g), own, out, np.int32(ids.size), np.int32(V), np.int32(C)),
         )  # fmt: skip
         return out
 

@@ -9,7 +9,7 @@ from tinyattn.backend import Array
 from tinyattn.twins import twin_of
 
 EXACT = """
-const T half = 0.5, share = half * (1 + erf(x * T(M_SQRT1_2)));
+const T half = 0.5, share = half * (1 + erf(x * T(0.707106781186547524)));
 const T density = exp(-half * x * x) * T(0.398942280401432678);  // 1/sqrt(2 pi)
 y = x * share;
 slope = share + (x * x < 1e9 ? x * density : 0);

@@ -18,10 +18,11 @@ PARTS = 64  # that each column is summed in, before these are
 SOURCE = r"""
 extern "C" __global__ void layer_norm(const T* x, const T* gain, const T* bias, T* y, T* mean,
                                       T* scale, T eps, int rows, int C) {
-  int row = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32;
+  long long row = ((long long)blockIdx.x * blockDim.x + threadIdx.x) / 32;
+  int lane = threadIdx.x % 32;
   if (row >= rows) return;
-  x += (long long)row * C;
-  y += (long long)row * C;
+  x += row * C;
+  y += row * C;
   T sum = 0, squares = 0;
   for (int c = lane; c < C; c += 32) sum += x[c];
   T m = warp_sum(sum) / C;
@@ -36,11 +37,12 @@ extern "C" __global__ void layer_norm(const T* x, const T* gain, const T* bias, 
 
 extern "C" __global__ void layer_norm_x(const T* x, const T* gain, const T* mean, const T* scale,
                                         const T* g, T* dx, int rows, int C) {
-  int row = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32;
+  long long row = ((long long)blockIdx.x * blockDim.x + threadIdx.x) / 32;
+  int lane = threadIdx.x % 32;
   if (row >= rows) return;
-  x += (long long)row * C;
-  g += (long long)row * C;
-  dx += (long long)row * C;
+  x += row * C;
+  g += row * C;
+  dx += row * C;
   T m = mean[row], r = scale[row], sum = 0, along = 0;
   for (int c = lane; c < C; c += 32) {
     T d = g[c] * gain[c];
@@ -61,9 +63,9 @@ extern "C" __global__ void layer_norm_columns(const T* x, const T* mean, const T
   __shared__ bool last;
   int c = blockIdx.x * 32 + threadIdx.x, which = threadIdx.y;
   T of_gain = 0, of_bias = 0;
-  for (int row = blockIdx.y * 8 + which; c < C && row < rows; row += 8 * gridDim.y) {
-    T of_row = g[(long long)row * C + c];
-    of_gain += of_row * (x[(long long)row * C + c] - mean[row]) * scale[row];
+  for (long long row = blockIdx.y * 8 + which; c < C && row < rows; row += 8 * gridDim.y) {
+    T of_row = g[row * C + c];
+    of_gain += of_row * (x[row * C + c] - mean[row]) * scale[row];
     of_bias += of_row;
   }
   found[0][which][threadIdx.x] = of_gain;
@@ -91,8 +93,8 @@ extern "C" __global__ void layer_norm_columns(const T* x, const T* mean, const T
 
 
 @cache
-def _zeros(xp: Any, count: int) -> Array:
-    """How many blocks are done: none, before and after each launch."""
+def _zeros(xp: Any, count: int, stream: int) -> Array:
+    """How many blocks are done: none, before and after each launch of one stream."""
     return xp.zeros(count, dtype=xp.uint32)
 
 
@@ -101,7 +103,7 @@ def layer_norm(xp: Any, x: Array, gain: Array, bias: Array, *, eps: float = 1e-5
     """`ops.layer_norm` in one launch, and backward in two."""
     check_layer_norm(x, gain, bias)
     C, rows = x.shape[-1], x.size // max(1, x.shape[-1])
-    x = xp.ascontiguousarray(x)
+    x, gain, bias = (xp.ascontiguousarray(a) for a in (x, gain, bias))
     y = xp.empty_like(x)
     mean, scale = (xp.empty(rows, dtype=x.dtype) for _ in range(2))
     size = np.int32(rows), np.int32(C)
@@ -119,9 +121,10 @@ def layer_norm(xp: Any, x: Array, gain: Array, bias: Array, *, eps: float = 1e-5
         launch("layer_norm_x", x, gain, mean, scale, g, dx)
         blocks = -(-C // COLUMNS), min(PARTS, -(-rows // ROWS)) or 1
         parts = xp.empty((blocks[1], 2, C), dtype=x.dtype)
+        done = _zeros(xp, blocks[0], xp.cuda.get_current_stream().ptr)
         sums = xp.empty((2, C), dtype=x.dtype)
         program(xp, SOURCE, "layer_norm_columns", x.dtype)(
-            blocks, (COLUMNS, ROWS), (x, mean, scale, g, parts, _zeros(xp, blocks[0]), sums, *size)
+            blocks, (COLUMNS, ROWS), (x, mean, scale, g, parts, done, sums, *size)
         )
         dgain, dbias = sums
         return dx, dgain, dbias

@@ -43,8 +43,8 @@ extern "C" __global__ void add_each(Pieces p) {  // blockIdx.y: which
 
 ADAMW = """
 if (g == g) {
-  m = m * b1 + g * (1 - b1);
-  v = v * b2 + g * g * (1 - b2);
+  m = m * b1 + g * rest1;
+  v = v * b2 + g * g * rest2;
   w = (i < decayed ? w * shrink : w) - rate * m / (sqrt(v) + eps);
 }
 """
@@ -58,10 +58,11 @@ if (g == g) {
 }
 """
 CLIP = """
+const T nothing = __int_as_float(0x7fffffff);  // NaN
 T size = sqrt(square);
 if (!isfinite(loss) || !isfinite(size)) failed = 1;
-norm = failed && isfinite(size) ? T(NAN) : size;
-factor = failed ? T(NAN) : size > clip ? clip / (size + T(1e-6)) : T(1);
+norm = failed && isfinite(size) ? nothing : size;
+factor = failed ? nothing : size > clip ? clip / (size + T(1e-6)) : T(1);
 """
 
 
@@ -76,6 +77,8 @@ def add_each(xp: Any, sums: list[Array], values: list[Array]) -> None:
     for start in range(0, len(sums), PIECES):
         some = sums[start : start + PIECES]
         theirs = [xp.ascontiguousarray(value) for value in values[start : start + PIECES]]
+        if any(a.shape != b.shape or a.dtype != b.dtype for a, b in zip(some, theirs, strict=True)):
+            raise ValueError("add_each: each array needs another one of its shape and precision")
         pieces = np.zeros((), ADDED)
         for name, numbers in (
             ("sums", [a.data.ptr for a in some]),
@@ -108,10 +111,10 @@ def adamw(
 ) -> None:  # fmt: skip
     """`training.optimizers.adamw` in one launch."""
     run = _elementwise(
-        xp, "T g, T b1, T b2, T rate, T eps, T shrink, int64 decayed", "T w, T m, T v", ADAMW,
-        "adamw",
+        xp, "T g, T b1, T rest1, T b2, T rest2, T rate, T eps, T shrink, int64 decayed",
+        "T w, T m, T v", ADAMW, "adamw",
     )  # fmt: skip
-    run(g, b1, b2, rate, eps, shrink, decayed, w, m, v)
+    run(g, b1, 1 - b1, b2, 1 - b2, rate, eps, shrink, decayed, w, m, v)
 
 
 @twin_of("muon_momentum")

@@ -18,45 +18,40 @@ import numpy as np
 from tinyattn.backend import Array, on_gpu
 
 PRODUCTS = ("float32", "tf32", "bfloat16")
-_rounds_to: list[Any] = [None]  # the dtype of the innermost context, if it rounds by a copy
+_how = ["float32"]  # the innermost context's
 
 
 @contextmanager
 def products_in(xp: Any, how: str) -> Iterator[None]:
-    """A context in which linear maps of float32 numbers are computed so.
-
-    It holds for the whole process, as CuPy's own setting does.
+    """A context in which linear maps of float32 numbers are computed so, in all threads.
 
     Raises: ValueError for another name, or one that asks for less than float32 without a GPU.
     """
     if how not in PRODUCTS:
         raise ValueError(f"products must be one of {PRODUCTS}; got {how!r}")
-    if how == "float32":
-        yield
-        return
-    if not on_gpu(xp):
+    if how != "float32" and not on_gpu(xp):
         raise ValueError(f"products {how!r} are for a GPU; the CPU has 'float32'")
-    if how == "bfloat16":
-        import ml_dtypes
-
-        _rounds_to.append(np.dtype(ml_dtypes.bfloat16))
-        try:
-            yield
-        finally:
-            _rounds_to.pop()
-        return
-    linalg = xp._core._routines_linalg  # CuPy's only public way is an environment variable
-    before = linalg.get_compute_type(xp.float32)
-    linalg.set_compute_type(xp.float32, linalg.COMPUTE_TYPE_TF32)
+    _how.append(how)
     try:
         yield
     finally:
-        linalg.set_compute_type(xp.float32, before)
+        _how.pop()
 
 
 def product(xp: Any, a: Array, b: Array) -> Array:
     """The matrix product of two matrices, computed as the context says. Shapes: (M, K) @ (K, N)."""
-    low = _rounds_to[-1]
-    if low is None or a.dtype != xp.float32:
+    how = _how[-1]
+    if how == "float32" or a.dtype != xp.float32:
         return xp.matmul(a, b)
-    return xp.matmul(a.astype(low), b.astype(low)).astype(xp.float32)
+    if how == "bfloat16":
+        import ml_dtypes
+
+        low = np.dtype(ml_dtypes.bfloat16)
+        return xp.matmul(a.astype(low), b.astype(low)).astype(xp.float32)
+    linalg = xp._core._routines_linalg  # CuPy's only public way is an environment variable
+    before = linalg.get_compute_type(xp.float32)
+    linalg.set_compute_type(xp.float32, linalg.COMPUTE_TYPE_TF32)
+    try:
+        return xp.matmul(a, b)
+    finally:
+        linalg.set_compute_type(xp.float32, before)

@@ -18,6 +18,10 @@ THREADS = 128
 WARP = 32
 
 COMMON = r"""
+// NVIDIA's compiler at run time has no header that defines these.
+#define INFINITE T(__int_as_float(0x7f800000))
+#define NO_NUMBER T(__int_as_float(0x7fffffff))
+
 // What all 32 threads of a warp hold, summed up, or the largest; each of them gets it.
 __device__ T warp_sum(T x) {
   for (int lane = 16; lane; lane /= 2) x += __shfl_xor_sync(0xffffffff, x, lane);

@@ -9,12 +9,14 @@ from tinyattn.backend import Array
 from tinyattn.ops.rotary import check_angles
 from tinyattn.twins import twin_of
 
+TURN = "y_even = even * cosine - odd * sine; y_odd = even * sine + odd * cosine"
+
 
 @cache
 def _turn(xp: Any) -> Any:
     return xp.ElementwiseKernel(
         "T even, T odd, T cosine, T sine", "T y_even, T y_odd",
-        "y_even = even * cosine - odd * sine; y_odd = even * sine + odd * cosine",
+        TURN,
         "tinyattn_rotate",
     )  # fmt: skip
 

@@ -146,7 +146,8 @@ def embedding(xp: Any, weight: Array, ids: Index) -> Any:
     Forward:  y_i = weight[ids_i]
     Backward: dweight_v = Σ of g_i over all i with ids_i = v
     Shapes:   weight (V, C), ids (any) -> y (any, C)
-    Raises:   TypeError if ids are not integers; IndexError if a host id is not in 0..V-1
+    Raises:   TypeError if ids are not integers; IndexError if an id is not in 0..V-1, but on a
+              GPU, which is not to wait, it wraps
     """
     if ids.dtype.kind not in "iu":
         raise TypeError(f"embedding: ids must be integers; got {ids.dtype}")

@@ -29,7 +29,8 @@ def cross_entropy(
     Backward: dz_i = (softmax(z_i) - onehot(target_i))·g/n, and 0 where ignored
     Shapes:   logits z (..., V), targets (...) -> y ()
     Units:    nats per target
-    Raises:   ValueError if shapes differ, IndexError if a target is not in 0..V-1
+    Raises:   ValueError if shapes differ, IndexError if a target is not in 0..V-1; on a
+              GPU, which is not to wait, NaN
     Source:   derivations/05_cross_entropy.md
 
     Args:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tinyattn import ops
+from tinyattn import __version__, ops
 from tinyattn.attention import Penalty, head_statistics
 from tinyattn.backend import asarray
 from tinyattn.data.batches import PAD, Batch
@@ -38,7 +38,7 @@ from tinyattn.tensor import Tensor
 from tinyattn.training.checkpoint import Checkpoint, CheckpointError
 from tinyattn.training.loop import Data, Fit
 from tinyattn.training.ranks import ALONE, Ranks
-from tinyattn.training.settings import SettingError, TrainSettings
+from tinyattn.training.settings import SettingError, TrainSettings, check_products
 from tinyattn.training.step import SHARD_TOKENS
 
 MEASURES = 10  # in a run, evenly spread
@@ -185,12 +185,14 @@ def _fit(
         settings, options.folder, about,
         seed=options.seed, workers=options.threads,
         corpus_tokens=about["documents"] * model.config.context,
-        measure=_measure(model, data, recipe.penalty, validation),
+        measure=_measure(model, data, recipe.penalty, validation) if options.ranks.writes else None,
         measure_every=max(1, total // MEASURES), ranks=options.ranks, on_step=options.on_step,
     )  # fmt: skip
+    options.ranks.agree(f"{__version__} {about} {options.seed} {done} {total}")
+    check_products(settings.products, options.device)
     if options.ranks.writes:
         begin_run(options.folder, about["recipe"], resume=options.resume)
-    options.ranks.any(False)
+    options.ranks.any_of(False)
     fit.run(model, language_model_loss(model, recipe.penalty), data, resume)
     return load_run(options.folder, device=options.device)
 

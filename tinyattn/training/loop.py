@@ -28,7 +28,7 @@ from tinyattn.training import checkpoint
 from tinyattn.training.checkpoint import Checkpoint, CheckpointError
 from tinyattn.training.optimizers import Optimizer
 from tinyattn.training.ranks import ALONE, Ranks
-from tinyattn.training.settings import SettingError, TrainSettings
+from tinyattn.training.settings import TrainSettings, check_products
 from tinyattn.training.step import Loss, Step
 
 CHECKPOINT, METRICS = "checkpoint.safetensors", "metrics.jsonl"
@@ -126,15 +126,16 @@ class Fit:
                         entry |= self.measure()
                     log.add(entry)
                 self.on_step(entry)
-                stopped = self.ranks.any(interrupted())
+                stopped = self.ranks.any_of(interrupted())
                 if last or stopped or now - saved > SAVE_SECONDS:
                     with self._failures():
                         result.check()
                     self._save(model, optimizers, number, total)
                     saved = now
                 if stopped and not last:
+                    self.ranks.any_of(False)  # nobody ends all before the first has written
                     raise Interrupted(f"stopped after step {number} of {total}")
-        self.ranks.any(False)  # nobody reads what the first has not written
+        self.ranks.any_of(False)  # nobody reads what the first has not written
         return log.entries
 
     def _optimizers(self, model: Module, resume: Checkpoint | None) -> list[Optimizer]:
@@ -161,8 +162,7 @@ class Fit:
 
     def _products(self, xp: Any) -> AbstractContextManager[None]:
         """Inside, linear maps are as exact as the settings say."""
-        if self.settings.products != "float32" and not on_gpu(xp):
-            raise SettingError(f"products {self.settings.products!r} need a GPU: --device cuda")
+        check_products(self.settings.products, "cuda" if on_gpu(xp) else "cpu")
         return products_in(xp, self.settings.products)
 
     @contextmanager

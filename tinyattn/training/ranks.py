@@ -3,7 +3,8 @@
 What makes a run fast on two cores makes it fast on two computers: the shards of a batch do not
 depend on one another. So each process, a *rank*, takes its share of the shards, all add their
 gradients up, and each then makes the same update of the same parameters, which never travel. Rank
-0 alone writes. The processes are started and connected by MPI:
+0 alone writes; the others read what it has written, so they need the same folder. The processes
+are started and connected by MPI:
 
     mpiexec -n 2 tinyattn pretrain corpus.txt
 
@@ -12,6 +13,7 @@ Next: the training step.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 import traceback
@@ -23,13 +25,18 @@ import numpy as np
 
 from tinyattn.backend import Array, available_cores
 
-LAUNCHED = "PMI_SIZE", "OMPI_COMM_WORLD_SIZE"
+LAUNCHED = "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"
+"""Where MPICH, Open MPI and Slurm tell how many processes they have started."""
 NEIGHBOURS = "MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE"
-"""Where MPICH and Open MPI tell how many processes there are: in all, and on this computer."""
+"""Where MPICH and Open MPI tell how many of them are on this computer."""
 
 
 class MissingMPI(Exception):
-    """Several processes were started, and what connects them is not installed."""
+    """Several processes were started, and what connects them is not installed, or another one."""
+
+
+class RanksDiffer(Exception):
+    """Processes that should do the same were given different things to do."""
 
 
 class Ranks:
@@ -50,11 +57,14 @@ class Ranks:
     def add_up(self, array: Array) -> None:
         """The sum of what all ranks have in its place, everywhere the same bits."""
 
-    def any(self, flag: bool) -> bool:
+    def any_of(self, flag: bool) -> bool:
         """Whether it is so for any of the ranks. It waits for all of them."""
         return flag
 
-    def lost(self, status: int) -> None:
+    def agree(self, what: str) -> None:
+        """Raises: RanksDiffer, on all ranks, unless all of them say the same."""
+
+    def end_all(self, status: int) -> None:
         """End all ranks, since this one cannot go on and the others would wait for it."""
 
 
@@ -74,30 +84,44 @@ class MPIRanks(Ranks):
             ) from error
         self._mpi, self._all = MPI, MPI.COMM_WORLD
         self.rank, self.size = self._all.rank, self._all.size
-        sys.excepthook = self._end_all
+        if self.size != started():
+            raise MissingMPI(
+                f"{started()} processes were started, and mpi4py sees {self.size}: it belongs to "
+                "another MPI; use the mpiexec that came with it"
+            )
+        sys.excepthook = self._unexpected
 
     def add_up(self, array: Array) -> None:
         """The sum, in place. NumPy's arrays are handed over as they are."""
         self._all.Allreduce(self._mpi.IN_PLACE, array)
 
-    def any(self, flag: bool) -> bool:
+    def any_of(self, flag: bool) -> bool:
         """Whether it is so for any of the ranks. It waits for all of them."""
         found = np.array([flag], np.int32)
         self._all.Allreduce(self._mpi.IN_PLACE, found, op=self._mpi.MAX)
         return bool(found[0])
 
-    def lost(self, status: int) -> None:
+    def agree(self, what: str) -> None:
+        """Raises: RanksDiffer, on all ranks, unless all of them say the same."""
+        said = self._all.allgather(hashlib.sha256(what.encode()).hexdigest())
+        if len({*said}) > 1:
+            raise RanksDiffer(
+                "the processes of this run have not the same settings, data, number of workers, "
+                "or version; start them alike, with --workers"
+            )
+
+    def end_all(self, status: int) -> None:
         """End all ranks, since this one cannot go on and the others would wait for it."""
         sys.stdout.flush()
         sys.stderr.flush()
         self._all.Abort(status)
 
-    def _end_all(
+    def _unexpected(
         self, kind: type[BaseException], error: BaseException, where: TracebackType | None
     ) -> None:
         """What happens to an error that nobody catches."""
         traceback.print_exception(kind, error, where)
-        self.lost(1)
+        self.end_all(1)
 
 
 def started() -> int:

@@ -90,6 +90,12 @@ class TrainSettings:
         return Schedule(self.schedule, self.learning_rate, self.warmup, end, self.floor)
 
 
+def check_products(products: str, device: str) -> None:
+    """Raises: SettingError for products that a device does not have."""
+    if products != "float32" and device == "cpu":
+        raise SettingError(f"products {products!r} need a GPU: --device cuda")
+
+
 T = TypeVar("T")
 
 

@@ -97,9 +97,10 @@ class Step:
     ) -> None:
         self.ranks = ranks
         self.loss, self.optimizers, self.seed, self.clip = loss, optimizers, seed, clip
-        self.workers = workers or ranks.workers
-        self.executor = ThreadPoolExecutor(self.workers)
         self.xp = optimizers[0].flat.xp
+        self.workers = workers or (1 if on_gpu(self.xp) else ranks.workers)
+        ranks.agree(f"workers {self.workers}")  # they decide what each takes of a batch
+        self.executor = ThreadPoolExecutor(self.workers)
         self._failed = self.xp.zeros(1, dtype=self.xp.int32)  # on a GPU, whether a step has
         self._collector = {
             key: piece for o in optimizers for key, piece in o.flat.collector().items()
@@ -138,7 +139,8 @@ class Step:
             fits //= 2
             try:
                 gradients(self.loss(batch.split(-(-rows // fits))[0], Noise(0), 1.0))
-                return f"a batch of {rows} texts is too large for this GPU; set batch to {fits}"
+                return (f"a batch of {rows} texts is too large for this GPU; {fits} would fit: set "
+                        f"batch={fits} (--set pretrain.batch={fits})")  # fmt: skip
             except MemoryError:
                 continue
         return f"not even one text of {positions} symbols fits this GPU; use a smaller model"

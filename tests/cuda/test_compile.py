@@ -1,0 +1,72 @@
+"""NVIDIA's own compiler takes the programs: it needs no GPU, and knows fewer words than g++."""
+
+import ctypes
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from tinyattn.cuda import (
+    attention,
+    cross_entropy,
+    dropout,
+    embedding,
+    gelu,
+    layer_norm,
+    optimizers,
+    rotary,
+)
+from tinyattn.cuda.program import COMMON
+
+
+def compiler() -> ctypes.CDLL | None:
+    """NVRTC from its wheel, if that is installed."""
+    try:
+        found = importlib.util.find_spec("nvidia")
+    except ModuleNotFoundError:
+        return None
+    for folder in (found.submodule_search_locations or []) if found else []:
+        for library in Path(folder).rglob("libnvrtc.so.*"):
+            return ctypes.CDLL(str(library))
+    return None
+
+
+NVRTC = compiler()
+SOURCES = {"attention": attention.SOURCE, "cross_entropy": cross_entropy.SOURCE,
+           "dropout": dropout.SOURCE, "embedding": embedding.SOURCE,
+           "layer_norm": layer_norm.SOURCE, "add_each": optimizers.ADD_EACH}  # fmt: skip
+BODIES = {
+    "gelu exact": ("T x, T& y, T& slope", gelu.EXACT),
+    "gelu tanh": ("T x, T& y, T& slope", gelu.TANH),
+    "rotate": ("T even, T odd, T cosine, T sine, T& y_even, T& y_odd", f"{rotary.TURN};"),
+    "adamw": ("long long i, T g, T b1, T rest1, T b2, T rest2, T rate, T eps, T shrink, "
+              "long long decayed, T& w, T& m, T& v", optimizers.ADAMW),
+    "momentum": ("T momentum, T shrink, T& w, T& g, T& m", optimizers.MOMENTUM),
+    "clip": ("T loss, T square, double clip, T& norm, T& factor, int& failed", optimizers.CLIP),
+}  # fmt: skip
+
+
+def compile_with(source: str) -> str:
+    """What the compiler says; nothing if all is well."""
+    assert NVRTC is not None
+    program = ctypes.c_void_p()
+    NVRTC.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"k.cu", 0, None, None)
+    options = (ctypes.c_char_p * 2)(b"--gpu-architecture=sm_90", b"-std=c++17")
+    failed = NVRTC.nvrtcCompileProgram(program, 2, options)
+    size = ctypes.c_size_t()
+    NVRTC.nvrtcGetProgramLogSize(program, ctypes.byref(size))
+    log = ctypes.create_string_buffer(size.value)
+    NVRTC.nvrtcGetProgramLog(program, log)
+    return log.value.decode() if failed else ""
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(NVRTC is None, reason="needs NVRTC: pip install nvidia-cuda-nvrtc")
+@pytest.mark.parametrize("number", ["float", "double"])
+@pytest.mark.parametrize("name", [*SOURCES, *BODIES])
+def test_a_program_is_cuda(name: str, number: str) -> None:
+    source = SOURCES.get(name, "")
+    if name in BODIES:  # as CuPy writes it around them
+        arguments, body = BODIES[name]
+        source = f"__device__ void body({arguments}) {{ {body} }}\n"
+    assert compile_with(f"typedef {number} T;\n{COMMON}\n{source}") == ""
