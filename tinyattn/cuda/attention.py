@@ -115,7 +115,7 @@ def attention(
     dropout: float = 0.0,
     noise: Noise | None = None,
 ) -> Any:
-    """`ops.attention` for the heads of some texts: one launch between two products, and four."""
+    """`ops.attention` for the heads of some texts, with a launch between products either way."""
     check_attention(q, k, v)
     check_rate(dropout, "attention: dropout")
     (*lead, T, D), S = q.shape, k.shape[-2]

@@ -55,8 +55,8 @@ extern "C" __global__ void layer_norm_x(const T* x, const T* gain, const T* mean
     dx[c] = r * (g[c] * gain[c] - sum - (x[c] - m) * r * along);
 }
 
-// The sum of each column of g·h, and of g. blockIdx.y says over which rows; who is the last of
-// these blocks to be done adds up what they have found, always in the same order.
+// The sum of each column of g·h, and of g. blockIdx.y says over which rows; the block that is done
+// last adds up what all of these have found, always in the same order.
 extern "C" __global__ void layer_norm_columns(const T* x, const T* mean, const T* scale, const T* g,
                                               T* parts, unsigned* done, T* sums, int rows, int C) {
   __shared__ T found[2][8][32];
