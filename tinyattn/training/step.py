@@ -81,7 +81,7 @@ class Step:
         optimizers: together they own every parameter.
         seed: of the dropout.
         clip: the largest gradient norm.
-        workers: threads; by default one a core. On a GPU one is enough.
+        workers: threads; by default one a core, on a GPU one.
         ranks: the processes that share the batch.
     """
 
