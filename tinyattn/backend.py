@@ -200,6 +200,20 @@ def describe_gpu() -> list[str]:
     ]
 
 
+def connect_gpus(rank: int, size: int) -> Any:
+    """CuPy's communicator over NCCL for `size` processes, each with a GPU, which MPI has started.
+
+    Raises: RuntimeError if there is no GPU, or CuPy has no NCCL.
+    """
+    get_device("cuda")
+    try:
+        from cupyx.distributed import init_process_group
+
+        return init_process_group(size, rank, use_mpi=True)
+    except (ImportError, AttributeError) as error:
+        raise RuntimeError(f"several GPUs need NCCL, which CuPy did not find: {error}") from error
+
+
 def tiles(length: int, width: int, xp: Any = np) -> Iterator[slice]:
     """Slices of `length` rows of `width` numbers, each small enough for a core's cache.
 

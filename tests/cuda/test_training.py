@@ -1,5 +1,6 @@
 """A step where asking is waiting: what goes wrong is told late, but nothing is lost by it."""
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from tinyattn.noise import Noise
 from tinyattn.tasks.examples import TextExamples
 from tinyattn.tasks.knowledge import language_model_loss
 from tinyattn.tensor import Tensor
-from tinyattn.training import loop
+from tinyattn.training import loop, ranks
 from tinyattn.training.loop import CHECKPOINT, Fit, TrainingFailed, read_metrics
 from tinyattn.training.optimizers import make_optimizers
 from tinyattn.training.settings import SettingError, TrainSettings
@@ -178,3 +179,46 @@ def test_what_has_no_such_products_refuses_them(tmp_path: Path) -> None:
         TrainSettings(products="fp8")
     with pytest.raises(ValueError, match="are for a GPU"), products_in(np, "bfloat16"):
         pass
+
+
+def test_gpus_add_up_what_is_on_them_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a communicator that says of each array that the other rank has the same."""
+    summed = []
+
+    class Twice:
+        rank, size, workers, writes = 0, 2, 1, True
+
+        def add_up(self, array: Any) -> None:
+            assert not isinstance(array, np.ndarray)
+            summed.append(array.size)
+            array *= 2
+
+        def agree(self, what: str) -> None:
+            pass
+
+    model = tiny()
+    loss, optimizers = language_model_loss(model), make_optimizers(model, "muon")
+    before = loss(batch(), None, float(batch().trained)).item()
+    with Step(loss, optimizers, workers=1, ranks=Twice()) as take:  # type: ignore[arg-type]
+        result = take(batch(), 0, 0.0)
+    assert summed == [1, *(optimizer.flat.grads.size for optimizer in optimizers)]
+    # This rank's share is half of the rows, so twice that is about the loss of all.
+    assert result.loss == pytest.approx(before, rel=0.1)
+
+
+def test_each_rank_sees_its_own_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    class Communicator:
+        def all_reduce(self, source: Any, target: Any, op: str) -> None:
+            asked.append((source is target, op))
+
+    monkeypatch.setattr(ranks.MPIRanks, "__init__", lambda self: setattr(self, "size", 4))
+    monkeypatch.setattr(ranks, "connect_gpus", lambda rank, size: Communicator())
+    for visible, place, own in [("", "1", "1"), ("4,6", "1", "6"), ("4,6", "2", "4")]:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        monkeypatch.setenv("MPI_LOCALRANKID", place)
+        some = ranks.GPURanks()
+        assert os.environ["CUDA_VISIBLE_DEVICES"] == own
+    some.add_up(asarray(np.zeros(2), device="cuda"))
+    assert asked == [(True, "sum")]

@@ -99,9 +99,10 @@ def open_stage(
     from tinyattn.tasks.runs import load_run, open_run
     from tinyattn.training.ranks import all_ranks
 
-    ranks = all_ranks()
-    if ranks.size > 1 and options["device"] != "cpu":
-        raise click.UsageError("several processes share a run on the CPU only; leave out mpiexec")
+    try:
+        ranks = all_ranks(options["device"])
+    except RuntimeError as error:
+        raise DeviceMissing(str(error)) from error
     settings = parse_settings(options["sets"]) | extra
     settings |= model_settings(options["attention"], options["positions"], options["penalties"])
     epochs, steps = options["epochs"], options["steps"]

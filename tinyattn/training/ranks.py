@@ -23,12 +23,14 @@ from typing import Any
 
 import numpy as np
 
-from tinyattn.backend import Array, available_cores
+from tinyattn.backend import Array, available_cores, connect_gpus
 
 LAUNCHED = "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"
 """Where MPICH, Open MPI and Slurm tell how many processes they have started."""
 NEIGHBOURS = "MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE"
 """Where MPICH and Open MPI tell how many of them are on this computer."""
+PLACE = "MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"
+"""Where they tell which of these this process is."""
 
 
 class MissingMPI(Exception):
@@ -124,15 +126,40 @@ class MPIRanks(Ranks):
         self.end_all(1)
 
 
+class GPURanks(MPIRanks):
+    """Such processes with a GPU each: what is on GPUs is added up by NCCL, without a detour.
+
+    Raises: RuntimeError if there is no GPU or no NCCL.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        # Of the GPUs that may be used, this process is to see but its own.
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        place = _told(PLACE, self.rank)
+        own = visible.split(",")[place % len(visible.split(","))] if visible else str(place)
+        os.environ["CUDA_VISIBLE_DEVICES"] = own
+        self._gpus = connect_gpus(self.rank, self.size)
+
+    def add_up(self, array: Array) -> None:
+        """The sum, in place."""
+        if isinstance(array, np.ndarray):
+            super().add_up(array)
+        else:
+            self._gpus.all_reduce(array, array, op="sum")
+
+
 def started() -> int:
     """How many processes mpiexec has started; 1 if it has not."""
     return _told(LAUNCHED, 1)
 
 
 @cache
-def all_ranks() -> Ranks:
-    """The ranks of this run. Raises: MissingMPI."""
-    return MPIRanks() if started() > 1 else ALONE
+def all_ranks(device: str = "cpu") -> Ranks:
+    """The ranks of a run on such a device. Raises: MissingMPI; RuntimeError, see GPURanks."""
+    if started() == 1:
+        return ALONE
+    return MPIRanks() if device == "cpu" else GPURanks()
 
 
 def _told(names: tuple[str, ...], default: int) -> int:

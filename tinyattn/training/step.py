@@ -186,10 +186,11 @@ class Step:
 
     def _add_up(self, losses: list[Array]) -> list[Array]:
         """The gradients of all ranks, added up in place; and their losses, as one."""
-        total = np.array([math.fsum(float(asnumpy(loss)) for loss in losses)])
-        self.ranks.add_up(total)
-        for optimizer in self.optimizers:
-            self.ranks.add_up(optimizer.flat.grads)
+        total = self.xp.zeros(1, dtype=self.optimizers[0].flat.grads.dtype)
+        for loss in losses:
+            total += loss
+        for array in (total, *(optimizer.flat.grads for optimizer in self.optimizers)):
+            self.ranks.add_up(array)
         return [total[0]]
 
     def _clip(self, losses: list[Array]) -> tuple[Array, Array]:
