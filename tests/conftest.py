@@ -2,18 +2,21 @@
 
 import os
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 import strict
 from hypothesis import Phase, settings
 
-from tinyattn.backend import Device, get_device, one_blas_thread, register
+from tinyattn.backend import Device, one_blas_thread, register
 
 if os.environ.get("TINYATTN_CUDA_ON_CPU"):  # python tests/cuda_on_cpu
     import cuda_on_cpu
 
     cuda_on_cpu.start()
+
+from gpu import there_is_one
+
+GPU = [pytest.param("cuda", marks=pytest.mark.gpu)] if there_is_one() else []
 
 settings.register_profile("ci", deadline=None, derandomize=True, max_examples=40)
 settings.register_profile("search", deadline=None, max_examples=2_000)  # looks for new mistakes
@@ -25,14 +28,6 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 register(Device("strict", strict.xp, strict.Array, strict.put, strict.get, strict.erf))
 
 
-def _gpu() -> list[Any]:
-    try:
-        get_device("cuda")
-    except RuntimeError:
-        return []
-    return [pytest.param("cuda", marks=pytest.mark.gpu)]
-
-
 @pytest.fixture(scope="session", autouse=True)
 def _one_blas_thread() -> Iterator[None]:
     """Matrices are small here, and threads would wait for each other where a core is busy."""
@@ -40,7 +35,7 @@ def _one_blas_thread() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session", params=["cpu", "strict", *_gpu()])
+@pytest.fixture(scope="session", params=["cpu", "strict", *GPU])
 def device(request: pytest.FixtureRequest) -> str:
     """The computer itself; a stand-in that refuses what a GPU would; and a GPU if there is one."""
     return str(request.param)

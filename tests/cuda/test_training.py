@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gpu import needs_gpu
 
 from tinyattn.backend import asarray, asnumpy, get_device
 from tinyattn.cuda.products import PRODUCTS, product, products_in
@@ -23,12 +24,7 @@ from tinyattn.training.optimizers import make_optimizers
 from tinyattn.training.settings import SettingError, TrainSettings
 from tinyattn.training.step import Step
 
-try:
-    get_device("cuda")
-    here = True
-except RuntimeError:
-    here = False
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not here, reason="needs CuPy and a GPU")]
+pytestmark = needs_gpu
 
 
 def tiny(device: str = "cuda", context: int = 16) -> GPT:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gpu import needs_gpu
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -27,12 +28,7 @@ small = st.integers(1, 5)
 width = st.integers(1, 70)  # up to more than two warps
 shapes = st.integers(1, 5).flatmap(lambda axes: st.tuples(*[st.integers(1, 5)] * axes))
 
-try:
-    get_device("cuda")
-    here = True
-except RuntimeError:
-    here = False
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not here, reason="needs CuPy and a GPU")]
+pytestmark = needs_gpu
 
 
 def moved(value: Any, device: str) -> Any:

@@ -120,11 +120,13 @@ def attention(
     check_rate(dropout, "attention: dropout")
     (*lead, T, D), S = q.shape, k.shape[-2]
     same = q.shape[:-2] == k.shape[:-2] == v.shape[:-2] and q.dtype == k.dtype == v.dtype
-    if not (same and len(lead) == 2 and q.size and k.size and v.size):
+    usual = same and len(lead) == 2 and q.size and k.size and v.size
+    if not (usual and _fits(allowed, (*lead, T, S))):
         options = {"causal": causal, "scale": scale, "dropout": dropout, "noise": noise}
         return formula.__wrapped__(xp, q, k, v, allowed, **options)  # type: ignore[attr-defined]
     scale = 1 / math.sqrt(D) if scale is None else scale
-    rows, mask = math.prod(lead) * T, _spread(xp, allowed, (*lead, T, S))
+    rows = math.prod(lead) * T
+    mask = None if allowed is None else xp.broadcast_to(allowed, (*lead, T, S))
     pairs = np.zeros((), PAIRS)
     pairs[...] = (
         rows, *(mask.strides if mask is not None else (0,) * 4),
@@ -156,15 +158,8 @@ def attention(
     return y, vjp
 
 
-def _spread(xp: Any, allowed: Mask, shape: tuple[int, ...]) -> Any:
-    """The mask, if there is one, as if it had this shape.
-
-    Raises: ValueError if it does not fit; TypeError if it is not boolean.
-    """
+def _fits(allowed: Mask, shape: tuple[int, ...]) -> bool:
+    """Whether there is no mask, or one that fits; the formula says what is wrong with others."""
     if allowed is None:
-        return None
-    if np.broadcast_shapes(allowed.shape, shape) != shape:
-        raise ValueError(f"attention: allowed must fit {shape}; got {allowed.shape}")
-    if allowed.dtype != bool:
-        raise TypeError(f"attention: allowed must be boolean; got {allowed.dtype}")
-    return xp.broadcast_to(allowed, shape)
+        return True
+    return bool(allowed.dtype == bool and np.broadcast_shapes(allowed.shape, shape) == shape)

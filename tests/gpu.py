@@ -1,0 +1,20 @@
+"""For tests that mean something on CuPy only: on a GPU, or as tests/cuda_on_cpu/ has it."""
+
+import pytest
+
+from tinyattn.backend import get_device
+
+
+def there_is_one() -> bool:
+    """Whether there is a device "cuda"."""
+    try:
+        get_device("cuda")
+    except RuntimeError:
+        return False
+    return True
+
+
+needs_gpu = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not there_is_one(), reason="needs CuPy and a GPU"),
+]
