@@ -48,8 +48,10 @@ class Commands(click.Group):
             return super().invoke(ctx)
         except (DataError, CheckpointError, ScoresError, TrainingFailed) as error:
             _fail(str(error), 1)
-        except (SettingError, DeviceMissing, WorldExists, MissingMPI, RanksDiffer) as error:
+        except (SettingError, DeviceMissing, WorldExists, MissingMPI) as error:
             _fail(str(error), 2)
+        except RanksDiffer as error:
+            _fail(str(error), 2, all_know=True)
         except KeyboardInterrupt:
             _fail("stopped at once; the last checkpoint is kept", 130)
         except Interrupted as error:
@@ -59,7 +61,7 @@ class Commands(click.Group):
             if ctx.invoked_subcommand in ("quickstart", "parse"):
                 how = (f"a {ctx.invoked_subcommand} cannot be resumed; start it again, "
                        "with --overwrite if it has a folder")  # fmt: skip
-            _fail(f"{error}; {how}", 1)
+            _fail(f"{error}; {how}", 1, all_know=True)
         except click.UsageError as error:
             command = " ".join(["tinyattn", *filter(None, [ctx.invoked_subcommand])])
             _fail(f"{error.format_message()} (see {command} --help)", 2)
@@ -85,14 +87,18 @@ def _as_typed(error: UnicodeError) -> tuple[str | bytes, int]:
 codecs.register_error("tinyattn", _as_typed)
 
 
-def _fail(message: str, status: int) -> NoReturn:
-    from tinyattn.training.ranks import MissingMPI, all_ranks
+def _fail(message: str, status: int, *, all_know: bool = False) -> NoReturn:
+    """Say why in one line and leave; of several processes that all know, the first says it."""
+    from tinyattn.training.ranks import ALONE, MissingMPI, all_ranks
 
-    click.echo(f"tinyattn: {' '.join(message.split())}", err=True)
     try:
-        all_ranks().end_all(status)  # or the others would wait for this one
+        ranks = all_ranks()
     except MissingMPI:
-        pass  # there are no others that this one knows of
+        ranks = ALONE  # there are no others that this one knows of
+    if ranks.writes or not all_know:
+        click.echo(f"tinyattn: {' '.join(message.split())}", err=True)
+    if not all_know:
+        ranks.end_all(status)  # or the others would wait for this one
     sys.exit(status)
 
 

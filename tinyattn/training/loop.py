@@ -133,7 +133,7 @@ class Fit:
                     self._save(model, optimizers, number, total)
                     saved = now
                 if stopped and not last:
-                    self.ranks.any_of(False)  # nobody ends all before the first has written
+                    self.ranks.any_of(False)  # nobody leaves before the first has written
                     raise Interrupted(f"stopped after step {number} of {total}")
         self.ranks.any_of(False)  # nobody reads what the first has not written
         return log.entries

@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
+import time
 import traceback
 from functools import cache
 from types import TracebackType
@@ -31,6 +32,9 @@ NEIGHBOURS = "MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE"
 """Where MPICH and Open MPI tell how many of them are on this computer."""
 PLACE = "MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"
 """Where they tell which of these this process is."""
+
+FAREWELL = 0.2
+"""Seconds that mpiexec has to pass on what a process said last: once told to end, it may not."""
 
 
 class MissingMPI(Exception):
@@ -116,6 +120,7 @@ class MPIRanks(Ranks):
         """End all ranks, since this one cannot go on and the others would wait for it."""
         sys.stdout.flush()
         sys.stderr.flush()
+        time.sleep(FAREWELL)
         self._all.Abort(status)
 
     def _unexpected(
