@@ -1,47 +1,78 @@
 #!/usr/bin/env bash
 # What only a GPU can answer, in under six minutes:
 #
-#   benchmarks/gpu_check.sh         with CuPy for its CUDA, tinyattn[test] and PyTorch installed
+#   benchmarks/gpu_check.sh         with CuPy for its CUDA, tinyattn[test] and PyTorch installed,
+#                                   and pytest-xdist: else compiling alone takes two minutes
 #   benchmarks/gpu_check.sh --dry   the same on the CPU, in small, to see that it runs
 #
 # Figures go to benchmarks/results/, named by the card. A part that fails does not stop the others;
-# the script then ends with status 1. With A5_DATA=FOLDER, which has the assignment's files, the
-# recipe a5 is trained and asked too, as many steps as A5_STEPS says.
+# the script then ends with status 1. The environment can say more:
+#
+#   A5_DATA=FOLDER    where the assignment's files are: a model is trained on them, in what is left
+#                     of the time, and asked
+#   A5_TRAIN=OPTIONS  of pretrain; by default --recipe a5-hour
+#   GPU_SECONDS=N     the time; by default 350
 set -uo pipefail
 cd "$(dirname "$0")/.."
-dry=${1:-}
-failed=0
-export PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}"
+limit=${GPU_SECONDS:-350}
+read -ra train <<<"${A5_TRAIN:---recipe a5-hour}"
 results=benchmarks/results
-mkdir -p "$results"
+export PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
 
-part() {
+part() { # NAME COMMAND...
     echo "== $1"
-    shift
-    "$@" || { failed=1; echo "failed: $*"; }
+    "${@:2}" || { failed=1; echo "failed: ${*:2}"; }
+}
+figures() { # COMMAND...: what it prints goes to the page as well
+    "$@" | tee -a "$page"
+}
+left() { # SECONDS: what is left of the time but for so many seconds, and 20 at least
+    echo $((limit - SECONDS - $1 > 20 ? limit - SECONDS - $1 : 20))
+}
+until_late() { # COMMAND...: Ctrl-C ends it when others need the time, and that is no failure
+    timeout --foreground -s INT "$(left 60)" "$@"
+    local status=$?
+    [ $status = 124 ] || return $status
 }
 
-if [ "$dry" = --dry ]; then
-    export TINYATTN_CUDA_ON_CPU=1 file=$results/dry.md
-    part "tests" python tests/cuda_on_cpu -q tests/cuda
-    part "steps" bash -c 'python benchmarks/gpu.py --dry --rounds 2 --turn 1 | tee "$file"'
-    rm -f "$file" # its times mean nothing
-    rmdir --ignore-fail-on-non-empty "$results"
-    exit $failed
+if [ "${1:-}" = --dry ]; then
+    export TINYATTN_CUDA_ON_CPU=1
+    tinyattn=(python -c "import sys; sys.path.insert(0, 'tests')
+import cuda_on_cpu; cuda_on_cpu.start()
+from tinyattn.cli import main; main()")
+    tests=(python tests/cuda_on_cpu -q tests/cuda)
+    few=(--dry --rounds 2 --turn 1) claims=(--sheet new)
+    page=$work/page.md # its times mean nothing
+    python -m tinyattn world --people 30 --places 5 --dev 9 --test 9 --out "$work/world"
+    ln -s corpus.txt "$work/world/wiki.txt"
+    ln -s birth_train.tsv "$work/world/birth_places_train.tsv"
+    A5_DATA=$work/world
+    train=(--recipe world --steps 3 --set model.layers=2 --set model.width=32)
+else
+    tinyattn=(python -m tinyattn)
+    tests=(timeout 200 pytest -q -m gpu)
+    python -c "import xdist" 2>/dev/null && tests+=(-n 8)
+    few=() claims=()
+    card=$(nvidia-smi --query-gpu=name --format=csv,noheader | head -1 | tr -cs '[:alnum:]\n' -)
+    mkdir -p $results
+    page=$results/$card.md
+    : >"$page"
 fi
 
-card=$(nvidia-smi --query-gpu=name --format=csv,noheader | head -1 | tr ' /' '--' | tr -s -)
-export file=$results/$card.md
-part "tests" timeout 150 pytest -q -m gpu
-part "steps" bash -c 'timeout 120 python benchmarks/gpu.py | tee "$file"'
+part "steps" figures timeout 150 python benchmarks/gpu.py "${few[@]}"
+part "tests" "${tests[@]}"
 if [ -n "${A5_DATA:-}" ]; then
-    runs=$(mktemp -d)
-    steps=${A5_STEPS:-4000}
-    part "a5, $steps steps" timeout 300 python -m tinyattn pretrain "$A5_DATA/wiki.txt" \
-        --recipe a5 --device cuda --steps "$steps" --out "$runs/a5"
-    part "finetune" python -m tinyattn finetune "$A5_DATA/birth_places_train.tsv" \
-        --from "$runs/a5" --device cuda --out "$runs/a5-tuned"
-    part "evaluate" bash -c "python -m tinyattn evaluate '$A5_DATA/birth_dev.tsv' \
-        --from '$runs/a5-tuned' --device cuda | tee -a '$file'"
+    echo -e "\ntinyattn pretrain wiki.txt ${train[*]} --device cuda; finetune; evaluate\n" >>"$page"
+    part "pretrain" until_late "${tinyattn[@]}" pretrain "$A5_DATA/wiki.txt" "${train[@]}" \
+        --device cuda --out "$work/pretrained"
+    part "by minute" figures python benchmarks/by_minute.py "$work/pretrained" --every 0.25
+    part "finetune" timeout "$(left 40)" "${tinyattn[@]}" finetune "$A5_DATA/birth_places_train.tsv" \
+        --from "$work/pretrained" --device cuda --out "$work/finetuned"
+    part "evaluate" figures timeout "$(left 20)" "${tinyattn[@]}" evaluate "$A5_DATA/birth_dev.tsv" \
+        --from "$work/finetuned" --device cuda
 fi
+part "claims" timeout "$(left 0)" "${tinyattn[@]}" claims --device cuda "${claims[@]}"
 exit $failed

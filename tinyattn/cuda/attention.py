@@ -40,7 +40,7 @@ struct Row {
   unsigned head_key;
 };
 
-__device__ Row row_of(long long row, Pairs p, Drops d) {
+__device__ Row row_of(int row, Pairs p, Drops d) {
   int t = row % p.queries, h = row / p.queries % p.heads, b = row / p.queries / p.heads;
   const bool* allowed = p.allowed;
   if (allowed) allowed += b * p.text + h * p.head + t * p.query;
@@ -120,12 +120,12 @@ def attention(
     check_rate(dropout, "attention: dropout")
     (*lead, T, D), S = q.shape, k.shape[-2]
     same = q.shape[:-2] == k.shape[:-2] == v.shape[:-2] and q.dtype == k.dtype == v.dtype
-    usual = same and len(lead) == 2 and q.size and k.size and v.size
+    rows = math.prod(lead) * T
+    usual = same and len(lead) == 2 and q.size and k.size and v.size and rows < 1 << 31
     if not (usual and _fits(allowed, (*lead, T, S))):
         options = {"causal": causal, "scale": scale, "dropout": dropout, "noise": noise}
         return formula.__wrapped__(xp, q, k, v, allowed, **options)  # type: ignore[attr-defined]
     scale = 1 / math.sqrt(D) if scale is None else scale
-    rows = math.prod(lead) * T
     mask = None if allowed is None else xp.broadcast_to(allowed, (*lead, T, S))
     pairs = np.zeros((), PAIRS)
     pairs[...] = (

@@ -20,9 +20,10 @@ AXES = 3  # that a text's numbers can have, but for the last one
 THREADS = 256
 
 SOURCE = r"""
-extern "C" __global__ void dropout(const T* x, T* y, T factor, long long count, int width, int axes,
-                                   int second, int third, Drops d) {
-  long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+extern "C" __global__ void dropout(const T* x, T* y, T factor, unsigned count, unsigned width,
+                                   unsigned axes, unsigned second, unsigned third, Drops d) {
+  // Numbers of 32 bits: to divide those of 64 takes a GPU some hundred steps.
+  unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= count) return;
   unsigned row = i / width, row_key = d.row_key;
   if (axes > 2) row_key = hashed(row_key, row / third / second + d.first_row, d.key);
@@ -37,7 +38,7 @@ extern "C" __global__ void dropout(const T* x, T* y, T factor, long long count, 
 def dropout(xp: Any, x: Array, *, rate: float, noise: Noise | None) -> Any:
     """`ops.dropout` in one launch, and backward in one."""
     check_rate(rate, "dropout: rate")
-    if noise is None or rate == 0 or not 2 <= x.ndim <= AXES + 1 or not x.size:
+    if noise is None or rate == 0 or not 2 <= x.ndim <= AXES + 1 or not 0 < x.size < 1 << 31:
         return formula.__wrapped__(xp, x, rate=rate, noise=noise)  # type: ignore[attr-defined]
     leading: tuple[int, ...] = x.shape[:-1]
     second, third = (1, 1, *leading)[-2:]
@@ -48,9 +49,9 @@ def dropout(xp: Any, x: Array, *, rate: float, noise: Noise | None) -> Any:
     def drop(a: Array) -> Array:
         a = xp.ascontiguousarray(a)
         out = xp.empty_like(a)
-        sizes = [np.int32(n) for n in (width, axes, second, third)]
+        sizes = [np.uint32(n) for n in (a.size, width, axes, second, third)]
         program(xp, SOURCE, "dropout", a.dtype)(
-            (-(-a.size // THREADS),), (THREADS,), (a, out, factor, np.int64(a.size), *sizes, where)
+            (-(-a.size // THREADS),), (THREADS,), (a, out, factor, *sizes, where)
         )
         return out
 

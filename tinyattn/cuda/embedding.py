@@ -21,22 +21,28 @@ MOST_LOOKS = 1 << 25
 """Rows times ids, up to which looking through all ids is fast; above, the formula adds them with
 atomic additions, in any order."""
 
-SOURCE = r"""
+SOURCE = (
+    f"#define COLUMNS {COLUMNS}\n"
+    + r"""
 extern "C" __global__ void embedding_weight(const T* g, const long long* ids, T* dweight, int count,
                                             int V, int C) {
-  __shared__ long long some[64];
-  int c = blockIdx.y * 64 + threadIdx.x;
+  __shared__ int some[COLUMNS];
+  int c = blockIdx.y * COLUMNS + threadIdx.x;
   T sum = 0;
-  for (int start = 0; start < count; start += 64) {
-    if (start + threadIdx.x < count) some[threadIdx.x] = ids[start + threadIdx.x];
+  for (int start = 0; start < count; start += COLUMNS) {
+    if (start + threadIdx.x < count) {
+      long long id = ids[start + threadIdx.x];
+      some[threadIdx.x] = id < 0 ? id + V : id;
+    }
     __syncthreads();
-    for (int i = 0; i < 64 && start + i < count; i++)
-      if ((some[i] + V) % V == blockIdx.x && c < C) sum += g[(long long)(start + i) * C + c];
+    for (int i = 0; i < COLUMNS && start + i < count; i++)
+      if (some[i] == blockIdx.x && c < C) sum += g[(long long)(start + i) * C + c];
     __syncthreads();
   }
   if (c < C) dweight[(long long)blockIdx.x * C + c] = sum;
 }
 """
+)
 
 
 @twin_of("embedding")

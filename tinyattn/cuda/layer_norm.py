@@ -15,7 +15,9 @@ from tinyattn.twins import twin_of
 COLUMNS, ROWS = 32, 8  # of a block that sums up columns
 PARTS = 64  # that each column is summed in, before these are
 
-SOURCE = r"""
+SOURCE = (
+    f"#define COLUMNS {COLUMNS}\n#define ROWS {ROWS}\n"
+    + r"""
 extern "C" __global__ void layer_norm(const T* x, const T* gain, const T* bias, T* y, T* mean,
                                       T* scale, T eps, int rows, int C) {
   long long row = ((long long)blockIdx.x * blockDim.x + threadIdx.x) / 32;
@@ -59,11 +61,11 @@ extern "C" __global__ void layer_norm_x(const T* x, const T* gain, const T* mean
 // last adds up what all of these have found, always in the same order.
 extern "C" __global__ void layer_norm_columns(const T* x, const T* mean, const T* scale, const T* g,
                                               T* parts, unsigned* done, T* sums, int rows, int C) {
-  __shared__ T found[2][8][32];
+  __shared__ T found[2][ROWS][COLUMNS];
   __shared__ bool last;
-  int c = blockIdx.x * 32 + threadIdx.x, which = threadIdx.y;
+  int c = blockIdx.x * COLUMNS + threadIdx.x, which = threadIdx.y;
   T of_gain = 0, of_bias = 0;
-  for (long long row = blockIdx.y * 8 + which; c < C && row < rows; row += 8 * gridDim.y) {
+  for (long long row = blockIdx.y * ROWS + which; c < C && row < rows; row += ROWS * gridDim.y) {
     T of_row = g[row * C + c];
     of_gain += of_row * (x[row * C + c] - mean[row]) * scale[row];
     of_bias += of_row;
@@ -73,7 +75,7 @@ extern "C" __global__ void layer_norm_columns(const T* x, const T* mean, const T
   __syncthreads();
   if (which < 2 && c < C) {
     T sum = 0;
-    for (int i = 0; i < 8; i++) sum += found[which][i][threadIdx.x];
+    for (int i = 0; i < ROWS; i++) sum += found[which][i][threadIdx.x];
     parts[((long long)blockIdx.y * 2 + which) * C + c] = sum;
   }
   __threadfence();
@@ -90,6 +92,7 @@ extern "C" __global__ void layer_norm_columns(const T* x, const T* mean, const T
   if (threadIdx.x == 0 && which == 0) done[blockIdx.x] = 0;  // for the next launch
 }
 """
+)
 
 
 @cache

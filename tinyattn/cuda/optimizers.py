@@ -25,11 +25,13 @@ ADDED = np.dtype(
     [("sums", "u8", (PIECES,)), ("values", "u8", (PIECES,)), ("sizes", "i8", (PIECES,))]
 )
 
-ADD_EACH = r"""
+ADD_EACH = (
+    f"#define PIECES {PIECES}\n"
+    + r"""
 struct Pieces {
-  T* sums[128];
-  const T* values[128];
-  long long sizes[128];
+  T* sums[PIECES];
+  const T* values[PIECES];
+  long long sizes[PIECES];
 };
 extern "C" __global__ void add_each(Pieces p) {  // blockIdx.y: which
   T* sum = p.sums[blockIdx.y];
@@ -40,6 +42,7 @@ extern "C" __global__ void add_each(Pieces p) {  // blockIdx.y: which
     sum[i] += value[i];
 }
 """
+)
 
 ADAMW = """
 if (g == g) {

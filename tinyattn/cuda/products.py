@@ -1,10 +1,11 @@
 """Chapter 3, continued: how exactly a GPU multiplies matrices.
 
 Its units for matrices are several times as fast if they may round what they multiply: to TF32,
-which keeps 11 of the 24 bits of a float32, or to bfloat16, which keeps 8. Sums are float32 in any
-case. So a product of random matrices is off by 3e-4 of its size with TF32, and by 3e-3 with
-bfloat16, whose results are rounded once more. Parameters, moments, and whatever is no product of
-a linear map stay float32. Next: linear maps.
+which keeps 11 of the 24 bits of a float32, or to bfloat16, which keeps 8. Sums are float32, at
+least within the parts that a long sum is divided into. So a product of random matrices is off by
+3e-4 of its size with TF32, and by 3e-3 with bfloat16, whose results are rounded once more.
+Parameters, moments, and whatever is no product of a linear map stay float32, also the products of
+attention: they are 8 % of a step's at the size of A5. Next: linear maps.
 """
 
 from __future__ import annotations
@@ -18,19 +19,31 @@ import numpy as np
 from tinyattn.backend import Array, on_gpu
 
 PRODUCTS = ("float32", "tf32", "bfloat16")
+OLDEST = 80
+"""The compute capability, 8.0, from which on GPUs have units for both."""
 _how = ["float32"]  # the innermost context's
+
+
+def missing_products(xp: Any, how: str) -> str:
+    """Why linear maps cannot be computed so here; empty if they can."""
+    if how not in PRODUCTS:
+        return f"products must be one of {PRODUCTS}; got {how!r}"
+    if how != "float32" and not on_gpu(xp):
+        return f"products {how!r} need a GPU: device 'cuda'"
+    if how != "float32" and (has := int(xp.cuda.Device().compute_capability)) < OLDEST:
+        return (f"products {how!r} need a GPU of compute capability {OLDEST / 10} or more; "
+                f"this one has {has / 10}, and float32")  # fmt: skip
+    return ""
 
 
 @contextmanager
 def products_in(xp: Any, how: str) -> Iterator[None]:
     """A context in which linear maps of float32 numbers are computed so, in all threads.
 
-    Raises: ValueError for another name, or one that asks for less than float32 without a GPU.
+    Raises: ValueError for another name, or for products that the device does not have.
     """
-    if how not in PRODUCTS:
-        raise ValueError(f"products must be one of {PRODUCTS}; got {how!r}")
-    if how != "float32" and not on_gpu(xp):
-        raise ValueError(f"products {how!r} are for a GPU; the CPU has 'float32'")
+    if why := missing_products(xp, how):
+        raise ValueError(why)
     _how.append(how)
     try:
         yield
@@ -39,7 +52,7 @@ def products_in(xp: Any, how: str) -> Iterator[None]:
 
 
 def product(xp: Any, a: Array, b: Array) -> Array:
-    """The matrix product of two matrices, computed as the context says. Shapes: (M, K) @ (K, N)."""
+    """The matrix product of two matrices, computed as the context says. Shapes: (M, L) @ (L, N)."""
     how = _how[-1]
     if how == "float32" or a.dtype != xp.float32:
         return xp.matmul(a, b)

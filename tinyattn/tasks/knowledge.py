@@ -177,8 +177,9 @@ def _fit(
                 "with it, or take another folder"
             )
         resume, done = trained.checkpoint, int(trained.about["step"])
-        if done >= total:  # nothing left to do, and nothing to write down
-            return trained
+    options.ranks.agree(f"{__version__} {about} {options.seed} {done} {total}")
+    if options.resume and done >= total:  # nothing left to do, and nothing to write down
+        return trained
     model.to(options.device)
     options.on_start(done, total)
     fit = Fit(
@@ -188,7 +189,6 @@ def _fit(
         measure=_measure(model, data, recipe.penalty, validation) if options.ranks.writes else None,
         measure_every=max(1, total // MEASURES), ranks=options.ranks, on_step=options.on_step,
     )  # fmt: skip
-    options.ranks.agree(f"{__version__} {about} {options.seed} {done} {total}")
     check_products(settings.products, options.device)
     if options.ranks.writes:
         begin_run(options.folder, about["recipe"], resume=options.resume)

@@ -30,7 +30,7 @@ LAUNCHED = "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"
 """Where MPICH, Open MPI and Slurm tell how many processes they have started."""
 NEIGHBOURS = "MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE"
 """Where MPICH and Open MPI tell how many of them are on this computer."""
-PLACE = "MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"
+PLACE = "MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID", "PMI_RANK"
 """Where they tell which of these this process is."""
 
 FAREWELL = 0.2
@@ -138,12 +138,13 @@ class GPURanks(MPIRanks):
     """
 
     def __init__(self) -> None:
-        super().__init__()
-        # Of the GPUs that may be used, this process is to see but its own.
+        # Of the GPUs that may be used, this process is to see but its own; and before MPI starts,
+        # which may look for GPUs too.
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-        place = _told(PLACE, self.rank)
+        place = _told(PLACE, 0)
         own = visible.split(",")[place % len(visible.split(","))] if visible else str(place)
         os.environ["CUDA_VISIBLE_DEVICES"] = own
+        super().__init__()
         self._gpus = connect_gpus(self.rank, self.size)
 
     def add_up(self, array: Array) -> None:

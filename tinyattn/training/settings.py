@@ -11,7 +11,8 @@ import difflib
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
-from tinyattn.cuda.products import PRODUCTS
+from tinyattn.backend import get_device
+from tinyattn.cuda.products import PRODUCTS, missing_products
 from tinyattn.nn import Module
 from tinyattn.training.optimizers import (
     Decays,
@@ -92,8 +93,8 @@ class TrainSettings:
 
 def check_products(products: str, device: str) -> None:
     """Raises: SettingError for products that a device does not have."""
-    if products != "float32" and device == "cpu":
-        raise SettingError(f"products {products!r} need a GPU: --device cuda")
+    if why := missing_products(get_device(device).xp, products):
+        raise SettingError(why)
 
 
 T = TypeVar("T")
