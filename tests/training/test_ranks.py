@@ -178,6 +178,12 @@ def test_an_error_of_one_process_ends_all(world: Path, tmp_path: Path) -> None:
 
 
 @needs_mpi
+def test_an_error_that_all_meet_is_told_once(tmp_path: Path) -> None:
+    done = call(2, "pretrain", tmp_path / "none.txt", "--out", tmp_path / "out")
+    assert done.returncode != 0 and done.stderr.count("none.txt: no such file") == 1
+
+
+@needs_mpi
 @pytest.mark.parametrize("name", ["quickstart", "info"])
 def test_what_cannot_be_shared_is_refused(name: str) -> None:
     done = call(2, name)

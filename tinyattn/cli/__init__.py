@@ -11,6 +11,7 @@ from __future__ import annotations
 import codecs
 import shlex
 import sys
+import time
 import warnings
 from typing import Any, NoReturn
 
@@ -86,6 +87,9 @@ def _as_typed(error: UnicodeError) -> tuple[str | bytes, int]:
 
 codecs.register_error("tinyattn", _as_typed)
 
+PATIENCE = 1.0
+"""Seconds that a process waits with its error: the first may have met the same, and ends all."""
+
 
 def _fail(message: str, status: int, *, all_know: bool = False) -> NoReturn:
     """Say why in one line and leave; of several processes that all know, the first says it."""
@@ -95,8 +99,11 @@ def _fail(message: str, status: int, *, all_know: bool = False) -> NoReturn:
         ranks = all_ranks()
     except MissingMPI:
         ranks = ALONE  # there are no others that this one knows of
-    if ranks.writes or not all_know:
-        click.echo(f"tinyattn: {' '.join(message.split())}", err=True)
+    if not ranks.writes:
+        if all_know:
+            sys.exit(status)
+        time.sleep(PATIENCE)
+    click.echo(f"tinyattn: {' '.join(message.split())}", err=True)
     if not all_know:
         ranks.end_all(status)  # or the others would wait for this one
     sys.exit(status)
