@@ -22,7 +22,7 @@ from rows import Notes, compared
 from table import Row, head, time_text
 from workloads import races
 
-from tinyattn.backend import available_cores
+from tinyattn.cores import available_cores
 
 PARTS = ("step", "others", "generation", "attention", "busy", "import")
 IMPORT_SECONDS = 0.15

@@ -17,7 +17,7 @@ from unittest import mock
 
 import numpy as np
 
-from tinyattn.backend import keep_freed_memory
+from tinyattn.cores import keep_freed_memory
 from tinyattn.data import make_world
 from tinyattn.data.batches import Batch
 from tinyattn.data.vocabulary import Vocabulary

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 from machine import machine
 
-from tinyattn import backend
+from tinyattn.cores import keep_freed_memory
 from tinyattn.data import Batch
 from tinyattn.models import GPT, GPTConfig
 from tinyattn.models.comparison import slope
@@ -254,7 +254,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.rounds < 2:
         parser.error("quartiles need at least two rounds")
-    backend.keep_freed_memory()
+    keep_freed_memory()
     axes = options.only or list(AXES)
     points, rate = measure(axes, options.rounds, options.workers)
     fits = [fit(axis, points, rate) for axis in axes]

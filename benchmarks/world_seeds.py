@@ -10,7 +10,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from tinyattn.backend import keep_freed_memory
+from tinyattn.cores import keep_freed_memory
 from tinyattn.data import make_world
 from tinyattn.tasks.evaluation import answer, score
 from tinyattn.tasks.knowledge import RunOptions, finetune, pretrain

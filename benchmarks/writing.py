@@ -16,7 +16,7 @@ import numpy as np
 from machine import machine
 
 from tinyattn import Tensor, ops
-from tinyattn.backend import keep_freed_memory, one_blas_thread
+from tinyattn.cores import keep_freed_memory, one_blas_thread
 from tinyattn.graph import no_grad
 from tinyattn.models import GPT, GPTConfig
 from tinyattn.models.generate import generate

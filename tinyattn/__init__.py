@@ -2,7 +2,8 @@
 
 Read it in this order; a file imports only from chapters before its own.
 
-    backend     1   which module made this array; host and device        noise: random bits
+    backend     1   which module made this array; host and device
+    cores       1   the cores of this computer, and their memory         noise: random bits
     twins       1   what is another program on a GPU
     graph       2   how a gradient finds its way back
     tensor      2   an array that remembers how it was made              op: what makes an operation

@@ -10,17 +10,14 @@ runs on both:
 
 No global switch says where we compute; the arrays decide. A device is named only where an array
 is born (`asarray(..., device="cuda")`) and where it crosses over (`asnumpy`). This is the only
-file of the package that says `cupy`. Next: random bits (noise.py).
+file of the package that says `cupy`. Next: the cores (cores.py).
 """
 
 from __future__ import annotations
 
-import ctypes
 import math
 import os
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,10 +25,6 @@ import numpy as np
 TILE = 1 << 17
 """Numbers in a tile: 512 kB of float32, of which two fit the cache of one core. Smaller tiles fit
 better, but mean more operations, between which threads wait for the interpreter."""
-
-SWITCH_SECONDS = 2e-4
-"""How long a worker thread may keep the interpreter while another waits for it. With two workers,
-steps got faster from 5 ms (Python's default) down to 0.5 ms, and not below."""
 
 STREAMS = "CUPY_CUDA_PER_THREAD_DEFAULT_STREAM"
 """The environment variable that gives each thread its own queue of work for the GPU."""
@@ -234,69 +227,3 @@ def tiles(length: int, width: int, xp: Any = np) -> Iterator[slice]:
     step = max(1, TILE // max(1, width)) if xp is np else max(1, length)
     for start in range(0, length, step):
         yield slice(start, min(start + step, length))
-
-
-def available_cores() -> int:
-    """Cores that this process may run on, which can be fewer than the machine has."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def blas() -> str:
-    """The library of matrix products, its version, and the processors that its kernels are for.
-
-    Products are most of a step, and kernels for wider registers can take half the time.
-    """
-    from threadpoolctl import threadpool_info
-
-    pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
-    if not pools:
-        return "unknown"
-    kernels = f" ({pools[0]['architecture']})" if pools[0].get("architecture") else ""
-    return f"{pools[0]['internal_api']} {pools[0].get('version')}{kernels}"
-
-
-def one_blas_thread() -> Any:
-    """A context inside which a matrix product uses one thread: more do not help a small one."""
-    from threadpoolctl import threadpool_limits
-
-    return threadpool_limits(limits=1, user_api="blas")
-
-
-@contextmanager
-def worker_threads() -> Iterator[None]:
-    """A context for threads of our own, side by side on the cores.
-
-    Each has its matrix products to itself: splitting the batch over threads is faster than
-    splitting each product, after which all threads wait for one another, and stalls less when a
-    core is busy elsewhere. And a thread that comes out of NumPy gets the interpreter soon: by
-    default a neighbour whose operations are short may keep it for 5 ms, many operations long.
-    """
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(SWITCH_SECONDS)
-    try:
-        with one_blas_thread():
-            yield
-    finally:
-        sys.setswitchinterval(before)
-
-
-def keep_freed_memory() -> None:
-    """Ask the C library to keep freed memory for the next array instead of returning it.
-
-    A training step frees and allocates the same sizes again and again. By default large blocks
-    go back to the system each time and come back as untouched pages that must be cleared first,
-    which can cost a small model a third of its step. Arrays are freed with their last reference,
-    so the C library becomes the pool that hands them out again. The heaps that threads get for
-    themselves give back what they hold in any case, so all threads share one. Only glibc (Linux)
-    offers these settings; other systems are left as they are.
-    """
-    if sys.platform == "linux":
-        mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-        if mallopt is not None:
-            # Names and numbers of <malloc.h>.
-            M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8
-            mallopt(M_ARENA_MAX, 1)
-            mallopt(M_MMAP_THRESHOLD, 1 << 30)
-            mallopt(M_TRIM_THRESHOLD, (1 << 31) - 1)

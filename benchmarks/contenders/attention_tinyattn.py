@@ -5,7 +5,8 @@ from attention_inputs import WARM_UP, chosen, inputs, summary
 from serving import serve
 
 import tinyattn
-from tinyattn import Tensor, backend, ops
+from tinyattn import Tensor, ops
+from tinyattn.cores import one_blas_thread
 
 
 def both_ways(q, k, v, g, probe) -> list[float]:
@@ -16,6 +17,6 @@ def both_ways(q, k, v, g, probe) -> list[float]:
 
 
 texts = inputs(chosen().length)
-with backend.one_blas_thread():
+with one_blas_thread():
     both_ways(*inputs(WARM_UP))
     serve(lambda: both_ways(*texts), f"NumPy {np.__version__}, tinyattn {tinyattn.__version__}")

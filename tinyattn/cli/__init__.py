@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 import click
 
 from tinyattn import __version__
-from tinyattn.backend import keep_freed_memory
+from tinyattn.cores import keep_freed_memory
 from tinyattn.cli.claims import claims
 from tinyattn.cli.compare import compare
 from tinyattn.cli.info import info

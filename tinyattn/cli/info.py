@@ -58,7 +58,8 @@ def _about_machine() -> dict[str, Any]:
     import numpy as np
 
     from tinyattn.attention import spell_out
-    from tinyattn.backend import available_cores, blas, describe_gpu
+    from tinyattn.backend import describe_gpu
+    from tinyattn.cores import available_cores, blas
     from tinyattn.models import MECHANISMS
     from tinyattn.report import curves
     from tinyattn.tasks.recipe import recipe_names, recipe_summary

@@ -192,7 +192,7 @@ def generate(
     """Let a model continue a text."""
     import numpy as np
 
-    from tinyattn.backend import one_blas_thread
+    from tinyattn.cores import one_blas_thread
     from tinyattn.data.text import DataError
     from tinyattn.models import generate as write
     from tinyattn.tasks.runs import load_run

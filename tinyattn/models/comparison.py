@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tinyattn.attention import AttentionBlock, formula_value, hops, influence, letters
-from tinyattn.backend import one_blas_thread
+from tinyattn.cores import one_blas_thread
 from tinyattn.models.gpt import GPTConfig
 from tinyattn.models.mechanism import new_block
 from tinyattn.tensor import Tensor

@@ -13,7 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from tinyattn.backend import asnumpy, available_cores, worker_threads
+from tinyattn.backend import asnumpy
+from tinyattn.cores import available_cores, worker_threads
 from tinyattn.graph import no_grad
 from tinyattn.models.gpt import GPT
 

@@ -17,7 +17,8 @@ import numpy as np
 
 from tinyattn import ops
 from tinyattn.attention import Penalty, head_statistics
-from tinyattn.backend import asarray, asnumpy, one_blas_thread
+from tinyattn.backend import asarray, asnumpy
+from tinyattn.cores import one_blas_thread
 from tinyattn.data.batches import PAD, Batch
 from tinyattn.data.conllu import Sentence
 from tinyattn.graph import no_grad

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from tinyattn.backend import one_blas_thread
+from tinyattn.cores import one_blas_thread
 from tinyattn.theory.claim import CONDITIONAL, DRAWS, Claim, Result, judge
 from tinyattn.theory.claims import QUESTIONS
 

@@ -24,7 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from tinyattn.backend import Array, available_cores, connect_gpus
+from tinyattn.backend import Array, connect_gpus
+from tinyattn.cores import available_cores
 
 LAUNCHED = "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"
 """Where MPICH, Open MPI and Slurm tell how many processes they have started."""

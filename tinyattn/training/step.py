@@ -25,7 +25,8 @@ from typing import Any
 
 import numpy as np
 
-from tinyattn.backend import Array, asnumpy, on_gpu, tiles, worker_threads
+from tinyattn.backend import Array, asnumpy, on_gpu, tiles
+from tinyattn.cores import worker_threads
 from tinyattn.data.batches import Batch
 from tinyattn.noise import Noise
 from tinyattn.tensor import Tensor, gradients

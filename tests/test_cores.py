@@ -7,7 +7,7 @@ import sys
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from tinyattn.backend import SWITCH_SECONDS, worker_threads
+from tinyattn.cores import SWITCH_SECONDS, worker_threads
 
 
 def blas_threads() -> list[int]:
@@ -31,7 +31,7 @@ def test_worker_threads_leave_everything_as_it_was() -> None:
 
 FAULTS = """
 import resource, sys, threading, numpy as np
-from tinyattn.backend import keep_freed_memory
+from tinyattn.cores import keep_freed_memory
 if sys.argv[1] == "keep":
     keep_freed_memory()
 def work():
