@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tinyattn.training.loop import METRICS, read_metrics
+from tinyattn.training.metrics import METRICS, read_metrics
 
 
 def main() -> None:

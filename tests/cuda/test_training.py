@@ -18,8 +18,9 @@ from tinyattn.noise import Noise
 from tinyattn.tasks.examples import TextExamples
 from tinyattn.tasks.knowledge import language_model_loss
 from tinyattn.tensor import Tensor
-from tinyattn.training import loop, ranks
-from tinyattn.training.loop import CHECKPOINT, Fit, TrainingFailed, read_metrics
+from tinyattn.training import metrics, ranks
+from tinyattn.training.loop import CHECKPOINT, Fit, TrainingFailed
+from tinyattn.training.metrics import read_metrics
 from tinyattn.training.optimizers import make_optimizers
 from tinyattn.training.settings import SettingError, TrainSettings
 from tinyattn.training.step import Step
@@ -87,7 +88,7 @@ def test_a_run_that_fails_says_so_and_keeps_no_checkpoint_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Though it is noticed only when the log asks, or at the end."""
-    monkeypatch.setattr(loop, "LOG_LINES", 2)
+    monkeypatch.setattr(metrics, "LOG_LINES", 2)
     with pytest.raises(TrainingFailed, match="norm nan; no checkpoint yet; try a smaller"):
         run(tmp_path, 8, rate=1e30, optimizer="adamw")
     assert not (tmp_path / CHECKPOINT).exists()
@@ -98,8 +99,8 @@ def test_the_log_is_the_same_whether_it_is_asked_often_or_not(
 ) -> None:
     losses = []
     for lines, name in ((400, "often"), (2, "seldom")):
-        monkeypatch.setattr(loop, "LOG_LINES", lines)
-        monkeypatch.setattr(loop, "LOG_SECONDS", 1e9)
+        monkeypatch.setattr(metrics, "LOG_LINES", lines)
+        monkeypatch.setattr(metrics, "LOG_SECONDS", 1e9)
         (tmp_path / name).mkdir()
         run(tmp_path / name, 8)
         entries = read_metrics(tmp_path / name / "metrics.jsonl")

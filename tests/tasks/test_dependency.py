@@ -34,7 +34,7 @@ from tinyattn.tasks.parsers import as_table
 from tinyattn.tasks.treebank import UNKNOWN, branching, pairs, places
 from tinyattn.tensor import Tensor
 from tinyattn.training import CheckpointError, SettingError
-from tinyattn.training.loop import METRICS, read_metrics
+from tinyattn.training.metrics import METRICS, read_metrics
 
 SIZES = {"width": 16, "heads": 2, "layers": 1}
 FAST = replace(SETTINGS, epochs=37, batch=8, learning_rate=0.02)

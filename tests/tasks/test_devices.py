@@ -11,7 +11,7 @@ from tinyattn.tasks.evaluation import answer
 from tinyattn.tasks.knowledge import RunOptions, finetune, pretrain
 from tinyattn.tasks.recipe import Recipe
 from tinyattn.tasks.runs import load_run
-from tinyattn.training.loop import METRICS, read_metrics
+from tinyattn.training.metrics import METRICS, read_metrics
 
 ROTARY = {"model__layers": 2}
 A5 = {"pretrain__optimizer": "adamw", "finetune__optimizer": "adamw", "model__gelu": "exact",

@@ -20,7 +20,7 @@ from tinyattn.tasks.family import as_dict, as_table, causal_attentions, family, 
 from tinyattn.tasks.knowledge import RunOptions, finetune, language_model_loss, pretrain
 from tinyattn.tasks.recipe import Recipe
 from tinyattn.tasks.runs import load_run
-from tinyattn.training.loop import METRICS, read_metrics
+from tinyattn.training.metrics import METRICS, read_metrics
 from tinyattn.training.settings import SettingError
 
 Small = Callable[..., Recipe]

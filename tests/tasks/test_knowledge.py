@@ -17,7 +17,8 @@ from tinyattn.tasks.recipe import Recipe
 from tinyattn.tasks.runs import CONFIG, PREDICTIONS, Trained, load_run, open_run
 from tinyattn.training import checkpoint
 from tinyattn.training.checkpoint import CheckpointError
-from tinyattn.training.loop import CHECKPOINT, METRICS, read_metrics
+from tinyattn.training.loop import CHECKPOINT
+from tinyattn.training.metrics import METRICS, read_metrics
 from tinyattn.training.settings import SettingError
 
 Small = Callable[..., Recipe]

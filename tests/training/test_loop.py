@@ -18,7 +18,8 @@ from tinyattn.tasks.examples import DocumentExamples
 from tinyattn.tasks.knowledge import language_model_loss
 from tinyattn.training import checkpoint, loop
 from tinyattn.training.checkpoint import Checkpoint, CheckpointError
-from tinyattn.training.loop import CHECKPOINT, METRICS, Fit, Interrupted, TrainingFailed
+from tinyattn.training.loop import CHECKPOINT, Fit, Interrupted, TrainingFailed
+from tinyattn.training.metrics import METRICS
 from tinyattn.training.settings import TrainSettings
 
 MODEL = GPTConfig(vocabulary=9, context=16, layers=1, heads=2, width=8, dropout=0.1)

@@ -15,7 +15,8 @@ import pytest
 
 from tinyattn.data import make_world
 from tinyattn.training import checkpoint
-from tinyattn.training.loop import CHECKPOINT, METRICS, read_metrics
+from tinyattn.training.loop import CHECKPOINT
+from tinyattn.training.metrics import METRICS, read_metrics
 from tinyattn.training.ranks import LAUNCHED, MissingMPI, MPIRanks, Ranks, all_ranks
 
 needs_mpi = pytest.mark.skipif(

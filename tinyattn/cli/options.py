@@ -246,7 +246,7 @@ def draw(folder: Path, title: str) -> list[dict[str, Any]]:
     """Draw the curves of a run, where matplotlib is installed; returns its log."""
     from tinyattn.report import curves
     from tinyattn.tasks.runs import CURVES
-    from tinyattn.training.loop import METRICS, read_metrics
+    from tinyattn.training.metrics import METRICS, read_metrics
 
     entries = read_metrics(folder / METRICS)
     if curves.available() and len(entries) > 1:

@@ -20,7 +20,8 @@ from tinyattn.models import GPT, GPTConfig
 from tinyattn.tasks.recipe import Recipe, recipe_from, to_toml
 from tinyattn.training import checkpoint
 from tinyattn.training.checkpoint import Checkpoint, CheckpointError
-from tinyattn.training.loop import CHECKPOINT, METRICS
+from tinyattn.training.loop import CHECKPOINT
+from tinyattn.training.metrics import METRICS
 from tinyattn.training.settings import SettingError, build
 
 CONFIG, PREDICTIONS, CURVES = "config.toml", "predictions.tsv", "curves.png"

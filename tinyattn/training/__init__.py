@@ -11,11 +11,12 @@ from tinyattn.training.counting import multiply_adds
 from tinyattn.training.observer import Observer
 from tinyattn.training.profile import Profile, profile_step
 from tinyattn.training.checkpoint import Checkpoint, CheckpointError
+from tinyattn.training.metrics import Log, read_metrics
 from tinyattn.training.loop import Fit, Interrupted, TrainingFailed
 
 __all__ = [
-    "AdamW", "Checkpoint", "CheckpointError", "Fit", "FlatParameters", "Interrupted", "MissingMPI",
-    "Muon", "Observer", "Profile", "Ranks", "Schedule", "SettingError", "Step", "StepResult",
-    "TrainSettings", "TrainingFailed", "all_ranks", "make_optimizers", "multiply_adds",
-    "orthogonal", "profile_step",
+    "AdamW", "Checkpoint", "CheckpointError", "Fit", "FlatParameters", "Interrupted", "Log",
+    "MissingMPI", "Muon", "Observer", "Profile", "Ranks", "Schedule", "SettingError", "Step",
+    "StepResult", "TrainSettings", "TrainingFailed", "all_ranks", "make_optimizers",
+    "multiply_adds", "orthogonal", "profile_step", "read_metrics",
 ]  # fmt: skip

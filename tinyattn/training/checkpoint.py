@@ -3,7 +3,7 @@
 A checkpoint is one safetensors file: every parameter and optimiser moment by a readable name, and
 in its header, as JSON, all that is needed to go on: sizes, recipe, vocabulary, step. It holds no
 code and none is run when it is read. It is written to a temporary name, forced to the disk, and
-renamed, so a crash at any moment leaves either the old file or the new one. Next: the loop.
+renamed, so a crash at any moment leaves either the old file or the new one. Next: a run's log.
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ ends with the same bits as one that was not. Next: the tasks.
 from __future__ import annotations
 
 import itertools
-import json
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -26,14 +25,13 @@ from tinyattn.data.batches import Batch
 from tinyattn.nn import Module
 from tinyattn.training import checkpoint
 from tinyattn.training.checkpoint import Checkpoint, CheckpointError
+from tinyattn.training.metrics import Log
 from tinyattn.training.optimizers import Optimizer
 from tinyattn.training.ranks import ALONE, Ranks
 from tinyattn.training.settings import TrainSettings, check_products
 from tinyattn.training.step import Loss, Step
 
-CHECKPOINT, METRICS = "checkpoint.safetensors", "metrics.jsonl"
-LOG_SECONDS = 1.0  # a line of metrics at least this far apart...
-LOG_LINES = 400  # ...or at this many even steps of the run, whichever is more often
+CHECKPOINT = "checkpoint.safetensors"
 SAVE_SECONDS = 60.0
 
 
@@ -96,7 +94,7 @@ class Fit:
         optimizers = self._optimizers(model, resume)
         take = Step(loss, optimizers, seed=self.seed, clip=self.settings.clip, workers=self.workers,
                     ranks=self.ranks)  # fmt: skip
-        log = _Log(self.folder / METRICS, start, writes=self.ranks.writes)
+        log = Log(self.folder, start, writes=self.ranks.writes)
         began = saved = time.perf_counter()
         positions = 0
         with _interrupt_flag() as interrupted, self._products(take.xp), take:
@@ -104,7 +102,7 @@ class Fit:
                 learning_rate = schedule(step, data.tokens_before(step))
                 number, last = step + 1, step + 1 == total
                 measured = last or (self.measure and number % max(1, self.measure_every) == 0)
-                due = log.due(measured or number % max(1, total // LOG_LINES) == 0)
+                due = log.due(number, total) or measured
                 with self._failures():
                     result = take(batch, step, learning_rate)
                     if due:  # on a GPU to ask is to wait, so not at every step
@@ -185,46 +183,6 @@ def _batches(data: Data, start: int) -> Iterator[Batch]:
     for epoch in itertools.count(first):
         yield from data.epoch(epoch)[index:]
         index = 0
-
-
-class _Log:
-    """metrics.jsonl: one object a line. A resumed run drops what it is about to do again."""
-
-    def __init__(self, path: Path, start: int, *, writes: bool = True) -> None:
-        self.path, self.writes = path, writes
-        self.entries = [e for e in read_metrics(path) if e["step"] <= start] if start else []
-        self.seconds_before = self.entries[-1]["seconds"] if self.entries else 0.0
-        if writes:
-            text = "".join(json.dumps(e) + "\n" for e in self.entries)
-            path.write_text(text, encoding="utf-8")
-        self._last = 0.0
-
-    def due(self, always: Any) -> bool:
-        """Whether this step is one to write about."""
-        now = time.perf_counter()
-        if always or now - self._last >= LOG_SECONDS:
-            self._last = now
-            return True
-        return False
-
-    def add(self, entry: dict[str, Any]) -> None:
-        self.entries.append(entry)
-        if not self.writes:
-            return
-        with open(self.path, "a", encoding="utf-8") as file:
-            file.write(json.dumps(entry) + "\n")
-
-
-def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The entries of a metrics file; a last line that a crash cut short is left out."""
-    entries = []
-    if path.exists():
-        for line in path.read_text(encoding="utf-8").splitlines():
-            try:
-                entries.append(json.loads(line))
-            except ValueError:
-                break
-    return entries
 
 
 def _restore(state: dict[str, dict[str, Any]], saved: dict[str, np.ndarray]) -> None:

@@ -1,0 +1,63 @@
+"""Chapter 8, continued: what a run writes down while it trains, metrics.jsonl.
+
+One JSON object a line, appended as it happens, so that a crash costs a line at most.
+Next: the loop.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+METRICS = "metrics.jsonl"
+LOG_SECONDS = 1.0  # a line at least this far apart...
+LOG_LINES = 400  # ...or at this many even steps of the run, whichever is more often
+
+
+class Log:
+    """The metrics of a run. A resumed run drops what it is about to do again.
+
+    Args:
+        folder: where the file lies.
+        start: the step to go on from.
+        writes: whether there shall be a file; only the first of several processes has one.
+    """
+
+    def __init__(self, folder: Path, start: int, *, writes: bool = True) -> None:
+        self.path, self.writes = folder / METRICS, writes
+        known = read_metrics(self.path) if start else []
+        self.entries = [entry for entry in known if entry["step"] <= start]
+        self.seconds_before = self.entries[-1]["seconds"] if self.entries else 0.0
+        if writes:
+            text = "".join(json.dumps(entry) + "\n" for entry in self.entries)
+            self.path.write_text(text, encoding="utf-8")
+        self._last = 0.0
+
+    def due(self, number: int, total: int) -> bool:
+        """Whether step `number` of `total`, counted from 1, is one to write about."""
+        now = time.perf_counter()
+        if number % max(1, total // LOG_LINES) == 0 or now - self._last >= LOG_SECONDS:
+            self._last = now
+            return True
+        return False
+
+    def add(self, entry: dict[str, Any]) -> None:
+        """Write a line."""
+        self.entries.append(entry)
+        if self.writes:
+            with open(self.path, "a", encoding="utf-8") as file:
+                file.write(json.dumps(entry) + "\n")
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """The entries of a metrics file; a last line that a crash cut short is left out."""
+    entries = []
+    if path.exists():
+        for line in path.read_text(encoding="utf-8").splitlines():
+            try:
+                entries.append(json.loads(line))
+            except ValueError:
+                break
+    return entries
