@@ -268,6 +268,9 @@ MISTAKES: dict[str, tuple[type[Exception], Mistake]] = {
         ValueError, lambda x: ops.dropout(x, rate=1.0, noise=Noise(0))),
     r"attention: q and k must be equally wide": (
         ValueError, lambda x: ops.attention(x, x[:, :2], x)),
+    r"attention: the axes before .* equal in q, k and v, or 1; got \(2, 1, 3\), \(5, 1, 3\)": (
+        ValueError, lambda x: ops.attention(*[Tensor(np.ones((n, 1, 3))) for n in (2, 5, 1)]),
+    ),
     r"attention: each key needs one value": (ValueError, lambda x: ops.attention(x, x, x[:1])),
     r"attention: q, k and v must be": (ValueError, lambda x: ops.attention(x, x, x[0])),
     r"attention: allowed must be boolean": (

@@ -80,7 +80,7 @@ def complaint(result: Any) -> str:
         ("pretrain CORPUS --recipe a6", USAGE, r"recipe must be one of .*; got 'a6'"),
         ("pretrain CORPUS --set pretrain.learning_rate=1e30 --steps 9", DATA,
          r"step 2: the loss is nan.*no checkpoint yet; try a smaller learning_rate than 1e\+30"),
-        ("pretrain CORPUS --resume", USAGE, r"out holds no checkpoint to resume"),
+        ("pretrain CORPUS --resume", USAGE, r"out holds no checkpoint to resume; leave out"),
         ("pretrain CORPUS --out PRETRAINED", USAGE,
          r"holds a run already; use --resume .*, --overwrite .*, or another --out"),
         ("finetune TRAIN --from BAD", DATA, r"checkpoint\.safetensors: no such file"),
@@ -238,6 +238,7 @@ def test_a_finished_run_has_nothing_left_to_do(job: Any, tinyattn: Any, tmp_path
     words = ["pretrain", job.corpus, *job.settings, "--out", tmp_path]
     said = tinyattn(*words).stdout
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    said = said.rstrip() + "; there was nothing left to do\n"
     assert tinyattn(*words, "--resume").stdout == said
     fewer = [*words, "--resume", "--steps", 2, "--set", "pretrain.learning_rate=0.5"]
     assert tinyattn(*fewer).stdout == said

@@ -223,22 +223,23 @@ def note_dropped(vocabulary: Any, texts: list[str]) -> None:
         click.echo(f"note: left out what is not in the vocabulary: {which}{more}", err=True)
 
 
-def finish(folder: Path, title: str, as_json: bool) -> None:
-    """Draw the curves of a finished run and say what it came to."""
+def finish(folder: Path, title: str, as_json: bool, *, began: bool) -> None:
+    """Draw the curves of a run and say what it came to, and if it was over before it `began`."""
     entries = draw(folder, title)
     last = entries[-1] if entries else {}  # a finished run was resumed, and its log is gone
     if as_json:
         print_json({"folder": str(folder), **last})
         return
+    where = f"the run is in {folder}{'' if began else '; there was nothing left to do'}"
     if not last:
-        click.echo(f"{title}: there was nothing left to do; the run is in {folder}")
+        click.echo(f"{title}: {where}")
         return
     validation = f", validation loss {last['validation']:.3f}" if "validation" in last else ""
     names = {"entropy": "entropy in nats", "distance": "squared distance"}
     heads = ", ".join(f"{what} {last[name]:.2f}" for name, what in names.items() if name in last)
     click.echo(
         f"{title}: step {last['step']}, loss {last['loss']:.3f}{validation} nats, "
-        f"{last['seconds']:.0f} s; {f'heads: {heads}; ' if heads else ''}the run is in {folder}"
+        f"{last['seconds']:.0f} s; {f'heads: {heads}; ' if heads else ''}{where}"
     )
 
 

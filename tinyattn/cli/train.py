@@ -141,7 +141,7 @@ def pretrain(
         return
     note_dropped(trained.vocabulary, ["".join(pair) for pair in pairs or []])
     also = f" and {questions.name}" if questions else ""
-    finish(run.folder, f"pretrained on {corpus.name}{also}", options["as_json"])
+    finish(run.folder, f"pretrained on {corpus.name}{also}", options["as_json"], began=bar.began)
 
 
 def _answered(path: Path) -> list[tuple[str, str]]:
@@ -196,4 +196,4 @@ def finetune(
     if not run.ranks.writes:
         return
     note_dropped(trained.vocabulary, ["".join(pair) for pair in known])
-    finish(run.folder, f"finetuned on {pairs.name}", options["as_json"])
+    finish(run.folder, f"finetuned on {pairs.name}", options["as_json"], began=bar.began)

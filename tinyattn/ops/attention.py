@@ -205,3 +205,10 @@ def check_attention(q: Array, k: Array, v: Array) -> None:
         raise ValueError(f"attention: q and k must be equally wide; got {q.shape} and {k.shape}")
     if k.shape[-2] != v.shape[-2]:
         raise ValueError(f"attention: each key needs one value; got k {k.shape}, v {v.shape}")
+    try:
+        np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
+    except ValueError:
+        raise ValueError(
+            "attention: the axes before length and width must be equal in q, k and v, or 1; got "
+            f"{q.shape}, {k.shape}, {v.shape}"
+        ) from None

@@ -28,6 +28,11 @@ class Progress:
         if self._bar is not None:
             self._bar.close()
 
+    @property
+    def began(self) -> bool:
+        """Whether there was anything to count."""
+        return self._bar is not None
+
     def watch(self, run: RunOptions) -> RunOptions:
         """`run`, with this bar told of every step."""
         return replace(run, on_start=self.start, on_step=self.step)

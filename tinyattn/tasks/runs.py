@@ -104,7 +104,7 @@ def open_run(
             f"{folder} holds a run already; use {go_on}--overwrite to start again, or another --out"
         )
     if resume and not (folder / CHECKPOINT).exists():
-        raise SettingError(f"{folder} holds no checkpoint to resume")
+        raise SettingError(f"{folder} holds no checkpoint to resume; leave out --resume to begin")
     return folder
 
 
