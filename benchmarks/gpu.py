@@ -105,6 +105,8 @@ def race(
             steps(turn)  # compiles, and takes its memory
             ready[name] = steps
         except Exception as error:  # whatever a peer lacks, the others run
+            if name.startswith("tinyattn"):
+                raise
             print(f"{name} cannot run: {error}", file=sys.stderr)
     seconds: dict[str, list[float]] = {name: [] for name in ready}
     for _ in range(rounds):

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# What only a GPU can answer, in under six minutes:
+# What only a GPU can answer, in about six minutes:
 #
 #   benchmarks/gpu_check.sh         with CuPy for its CUDA, tinyattn[test] and PyTorch installed,
 #                                   and pytest-xdist: else compiling alone takes two minutes
 #   benchmarks/gpu_check.sh --dry   the same on the CPU, in small, to see that it runs
 #
-# Figures go to benchmarks/results/, named by the card. A part that fails does not stop the others;
-# the script then ends with status 1. The environment can say more:
+# Figures go to benchmarks/results/, to a page named after the card, in the place of an earlier one. A
+# part that fails does not stop the others; the script then ends with status 1. The environment can
+# say more:
 #
 #   A5_DATA=FOLDER    where the assignment's files are: a model is trained on them, in what is left
 #                     of the time, and asked
@@ -33,7 +34,7 @@ left() { # SECONDS: what is left of the time but for so many seconds, and 20 at 
     echo $((limit - SECONDS - $1 > 20 ? limit - SECONDS - $1 : 20))
 }
 until_late() { # COMMAND...: Ctrl-C ends it when others need the time, and that is no failure
-    timeout --foreground -s INT "$(left 60)" "$@"
+    timeout --foreground -k 10 -s INT "$(left 90)" "$@"
     local status=$?
     [ $status = 124 ] || return $status
 }
@@ -53,7 +54,7 @@ from tinyattn.cli import main; main()")
     train=(--recipe world --steps 3 --set model.layers=2 --set model.width=32)
 else
     tinyattn=(python -m tinyattn)
-    tests=(timeout 200 pytest -q -m gpu)
+    tests=(timeout $((limit / 2)) pytest -q -m gpu)
     python -c "import xdist" 2>/dev/null && tests+=(-n 8)
     few=() claims=()
     card=$(nvidia-smi --query-gpu=name --format=csv,noheader | head -1 | tr -cs '[:alnum:]\n' -)
@@ -62,16 +63,16 @@ else
     : >"$page"
 fi
 
-part "steps" figures timeout 150 python benchmarks/gpu.py "${few[@]}"
+part "steps" figures timeout $((limit / 3)) python benchmarks/gpu.py "${few[@]}"
 part "tests" "${tests[@]}"
 if [ -n "${A5_DATA:-}" ]; then
     echo -e "\ntinyattn pretrain wiki.txt ${train[*]} --device cuda; finetune; evaluate\n" >>"$page"
     part "pretrain" until_late "${tinyattn[@]}" pretrain "$A5_DATA/wiki.txt" "${train[@]}" \
         --device cuda --out "$work/pretrained"
     part "by minute" figures python benchmarks/by_minute.py "$work/pretrained" --every 0.25
-    part "finetune" timeout "$(left 40)" "${tinyattn[@]}" finetune "$A5_DATA/birth_places_train.tsv" \
+    part "finetune" timeout "$(left 50)" "${tinyattn[@]}" finetune "$A5_DATA/birth_places_train.tsv" \
         --from "$work/pretrained" --device cuda --out "$work/finetuned"
-    part "evaluate" figures timeout "$(left 20)" "${tinyattn[@]}" evaluate "$A5_DATA/birth_dev.tsv" \
+    part "evaluate" figures timeout "$(left 30)" "${tinyattn[@]}" evaluate "$A5_DATA/birth_dev.tsv" \
         --from "$work/finetuned" --device cuda
 fi
 part "claims" timeout "$(left 0)" "${tinyattn[@]}" claims --device cuda "${claims[@]}"

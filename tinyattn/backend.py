@@ -26,7 +26,7 @@ TILE = 1 << 17
 """Numbers in a tile: 512 kB of float32, of which two fit the cache of one core. Smaller tiles fit
 better, but mean more operations, between which threads wait for the interpreter."""
 
-STREAMS = "CUPY_CUDA_PER_THREAD_DEFAULT_STREAM"
+THREAD_STREAMS = "CUPY_CUDA_PER_THREAD_DEFAULT_STREAM"
 """The environment variable that gives each thread its own queue of work for the GPU."""
 
 Array = Any
@@ -98,7 +98,7 @@ def get_device(name: str) -> Device:
     """The device called `name`: "cpu" or "cuda".
 
     Raises: ValueError for an unknown name; RuntimeError if CUDA is asked for and cannot be had,
-    with what to install.
+    with what to do.
     """
     if name == "cuda" and name not in _by_name:
         register(_open_cuda())
@@ -175,10 +175,10 @@ def _open_cuda() -> Device:
         ) from error
     if not cupy.cuda.is_available():
         raise RuntimeError("device 'cuda': CuPy is installed, but found no NVIDIA GPU to use")
-    if os.environ.get(STREAMS, "0") not in ("", "0"):
+    if os.environ.get(THREAD_STREAMS, "0") not in ("", "0"):
         raise RuntimeError(
-            f"device 'cuda': {STREAMS} lets threads not wait for each other's work on the GPU, "
-            "and a training step relies on it; unset it"
+            f"device 'cuda': {THREAD_STREAMS} lets threads not wait for each other's work on the "
+            "GPU, and a training step relies on it; unset it"
         )
     return Device("cuda", cupy, cupy.ndarray, cupy.asarray, cupy.asnumpy, special.erf)
 
@@ -213,8 +213,8 @@ def connect_gpus(rank: int, size: int) -> Any:
         return init_process_group(size, rank, use_mpi=True)
     except (ImportError, AttributeError, RuntimeError) as error:
         raise RuntimeError(
-            f"several GPUs need NCCL, of which CuPy says: {error}; it is in nvidia-nccl-cu13 "
-            "(or -cu12) on PyPI"
+            f"the GPUs of {size} processes cannot be connected: {error}; each process needs one, "
+            "and NCCL, which is in nvidia-nccl-cu13 (or -cu12) on PyPI"
         ) from error
 
 

@@ -1,9 +1,9 @@
 """Chapter 1b: the cores of this computer, and the memory that they share.
 
-NumPy computes on one core, but for matrix products, for which its BLAS takes all of them. Most of
-what a training step does is no product, so here the cores are used otherwise: each has a thread of
-ours, with its own part of the work and its own products. What that asks of the interpreter, of the
-BLAS and of the C library stands here. Next: random bits (noise.py).
+NumPy computes on one core, except in matrix products, where its BLAS takes all of them: small
+products gain little by that, and everything else nothing. So here each core has a thread of ours,
+with a part of the work and its own products. What that needs from the interpreter, the BLAS and the
+C library stands here. Next: random bits (noise.py).
 """
 
 from __future__ import annotations

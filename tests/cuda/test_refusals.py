@@ -8,34 +8,37 @@ import pytest
 from gpu import needs_gpu
 
 from tinyattn import backend
+from tinyattn.backend import get_device
 from tinyattn.cuda import products
 from tinyattn.training.settings import SettingError, check_products
 
 pytestmark = needs_gpu
 
 
-def test_a_gpu_that_is_too_old_refuses_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_that_is_too_old_refuses_rounded_products(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(products, "OLDEST", 200)
     with pytest.raises(SettingError, match=r"'tf32' need a GPU of .* 20.0 or more; this one has"):
-        check_products("tf32", "cuda")
-    check_products("float32", "cuda")
+        check_products(get_device("cuda").xp, "tf32")
+    check_products(get_device("cuda").xp, "float32")
 
 
 def test_threads_that_do_not_wait_for_each_other_are_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv(backend.STREAMS, "1")
-    with pytest.raises(RuntimeError, match=f"{backend.STREAMS} lets threads .* unset it"):
+    monkeypatch.setenv(backend.THREAD_STREAMS, "1")
+    with pytest.raises(RuntimeError, match=f"{backend.THREAD_STREAMS} lets threads .* unset it"):
         backend._open_cuda()
-    monkeypatch.setenv(backend.STREAMS, "0")
+    monkeypatch.setenv(backend.THREAD_STREAMS, "0")
     backend._open_cuda()
 
 
-def test_without_nccl_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_gpus_cannot_be_connected_it_is_said_why(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def none(*arguments: Any, **more: Any) -> Any:
         raise RuntimeError("NCCL is not available")
 
     without = SimpleNamespace(init_process_group=none)
     monkeypatch.setitem(sys.modules, "cupyx.distributed", without)
-    with pytest.raises(RuntimeError, match=r"need NCCL, .* not available; it is in nvidia-nccl-cu"):
+    with pytest.raises(RuntimeError, match=r"cannot be .* is not available; each .* nvidia-nccl"):
         backend.connect_gpus(0, 2)

@@ -170,7 +170,7 @@ def test_what_has_no_such_products_refuses_them(tmp_path: Path) -> None:
     model = tiny("cpu")
     data = TextExamples(np.arange(2, 9).repeat(50), 16, batch=4, seed=0)
     fit = Fit(TrainSettings(steps=1, products="tf32"), tmp_path, {})
-    with pytest.raises(SettingError, match="products 'tf32' need a GPU: device 'cuda'"):
+    with pytest.raises(SettingError, match="products 'tf32' need a GPU: take device 'cuda'"):
         fit.run(model, language_model_loss(model), data)
     with pytest.raises(SettingError, match=r"products must be one of .* got 'fp8'"):
         TrainSettings(products="fp8")

@@ -88,7 +88,7 @@ def _as_typed(error: UnicodeError) -> tuple[str | bytes, int]:
 codecs.register_error("tinyattn", _as_typed)
 
 PATIENCE = 1.0
-"""Seconds that a process waits with its error: the first may have met the same, and ends all."""
+"""Seconds that all but the first process wait with an error: it may say the same, and end all."""
 
 
 def _fail(message: str, status: int, *, all_know: bool = False) -> NoReturn:

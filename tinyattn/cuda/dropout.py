@@ -22,7 +22,7 @@ THREADS = 256
 SOURCE = r"""
 extern "C" __global__ void dropout(const T* x, T* y, T factor, unsigned count, unsigned width,
                                    unsigned axes, unsigned second, unsigned third, Drops d) {
-  // Numbers of 32 bits: to divide those of 64 takes a GPU some hundred steps.
+  // 32 bits: dividing numbers of 64 costs a GPU about a hundred instructions.
   unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= count) return;
   unsigned row = i / width, row_key = d.row_key;

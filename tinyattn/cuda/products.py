@@ -29,10 +29,10 @@ def missing_products(xp: Any, how: str) -> str:
     if how not in PRODUCTS:
         return f"products must be one of {PRODUCTS}; got {how!r}"
     if how != "float32" and not on_gpu(xp):
-        return f"products {how!r} need a GPU: device 'cuda'"
+        return f"products {how!r} need a GPU: take device 'cuda', or products 'float32'"
     if how != "float32" and (has := int(xp.cuda.Device().compute_capability)) < OLDEST:
         return (f"products {how!r} need a GPU of compute capability {OLDEST / 10} or more; "
-                f"this one has {has / 10}, and float32")  # fmt: skip
+                f"this one has {has / 10}: take 'float32'")  # fmt: skip
     return ""
 
 
@@ -52,7 +52,7 @@ def products_in(xp: Any, how: str) -> Iterator[None]:
 
 
 def product(xp: Any, a: Array, b: Array) -> Array:
-    """The matrix product of two matrices, computed as the context says. Shapes: (M, L) @ (L, N)."""
+    """The matrix product of two matrices, computed as the context says. Shapes: (N, C) @ (C, F)."""
     how = _how[-1]
     if how == "float32" or a.dtype != xp.float32:
         return xp.matmul(a, b)

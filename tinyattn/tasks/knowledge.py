@@ -17,7 +17,7 @@ import numpy as np
 
 from tinyattn import __version__, ops
 from tinyattn.attention import Penalty, head_statistics
-from tinyattn.backend import asarray
+from tinyattn.backend import asarray, get_device
 from tinyattn.data.batches import PAD, Batch
 from tinyattn.data.text import documents_of
 from tinyattn.data.vocabulary import Vocabulary
@@ -189,7 +189,7 @@ def _fit(
         measure=_measure(model, data, recipe.penalty, validation) if options.ranks.writes else None,
         measure_every=max(1, total // MEASURES), ranks=options.ranks, on_step=options.on_step,
     )  # fmt: skip
-    check_products(settings.products, options.device)
+    check_products(get_device(options.device).xp, settings.products)
     if options.ranks.writes:
         begin_run(options.folder, about["recipe"], resume=options.resume)
     options.ranks.any_of(False)

@@ -19,7 +19,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from tinyattn import backend
-from tinyattn.backend import on_gpu
 from tinyattn.cuda.products import products_in
 from tinyattn.data.batches import Batch
 from tinyattn.nn import Module
@@ -102,7 +101,7 @@ class Fit:
                 learning_rate = schedule(step, data.tokens_before(step))
                 number, last = step + 1, step + 1 == total
                 measured = last or (self.measure and number % max(1, self.measure_every) == 0)
-                due = log.due(number, total) or measured
+                due = log.due(number, total, measured=measured)
                 with self._failures():
                     result = take(batch, step, learning_rate)
                     if due:  # on a GPU to ask is to wait, so not at every step
@@ -160,7 +159,7 @@ class Fit:
 
     def _products(self, xp: Any) -> AbstractContextManager[None]:
         """Inside, linear maps are as exact as the settings say."""
-        check_products(self.settings.products, "cuda" if on_gpu(xp) else "cpu")
+        check_products(xp, self.settings.products)
         return products_in(xp, self.settings.products)
 
     @contextmanager

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 METRICS = "metrics.jsonl"
-LOG_SECONDS = 1.0  # a line at least this far apart...
+LOG_SECONDS = 1.0  # a line at least this often...
 LOG_LINES = 400  # ...or at this many even steps of the run, whichever is more often
 
 
@@ -35,10 +35,13 @@ class Log:
             self.path.write_text(text, encoding="utf-8")
         self._last = 0.0
 
-    def due(self, number: int, total: int) -> bool:
-        """Whether step `number` of `total`, counted from 1, is one to write about."""
-        now = time.perf_counter()
-        if number % max(1, total // LOG_LINES) == 0 or now - self._last >= LOG_SECONDS:
+    def due(self, number: int, total: int, *, measured: Any) -> bool:
+        """Whether step `number` of `total`, counted from 1, is one to write about.
+
+        It always is where something more was `measured`.
+        """
+        now, even = time.perf_counter(), number % max(1, total // LOG_LINES) == 0
+        if measured or even or now - self._last >= LOG_SECONDS:
             self._last = now
             return True
         return False

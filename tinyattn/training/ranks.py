@@ -32,7 +32,7 @@ LAUNCHED = "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"
 NEIGHBOURS = "MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE"
 """Where MPICH and Open MPI tell how many of them are on this computer."""
 PLACE = "MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID", "PMI_RANK"
-"""Where they tell which of these this process is."""
+"""Where they tell which of these this process is; the last one counts those of all computers."""
 
 FAREWELL = 0.2
 """Seconds that mpiexec has to pass on what a process said last: once told to end, it may not."""

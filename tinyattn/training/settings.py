@@ -11,7 +11,6 @@ import difflib
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
-from tinyattn.backend import get_device
 from tinyattn.cuda.products import PRODUCTS, missing_products
 from tinyattn.nn import Module
 from tinyattn.training.optimizers import (
@@ -91,9 +90,9 @@ class TrainSettings:
         return Schedule(self.schedule, self.learning_rate, self.warmup, end, self.floor)
 
 
-def check_products(products: str, device: str) -> None:
-    """Raises: SettingError for products that a device does not have."""
-    if why := missing_products(get_device(device).xp, products):
+def check_products(xp: Any, products: str) -> None:
+    """Raises: SettingError for products that the device of an array module does not have."""
+    if why := missing_products(xp, products):
         raise SettingError(why)
 
 

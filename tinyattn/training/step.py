@@ -130,14 +130,14 @@ class Step:
             if not on_gpu(self.xp):
                 raise
             traceback.clear_frames(error.__traceback__)  # what filled the memory is in them
-            self.executor.submit(int).result()  # and in shards that were begun: they end before
+            self.executor.submit(int).result()  # its one thread first ends what was begun
             raise MemoryError(self._advice(batch)) from error
 
     def _advice(self, batch: Batch) -> str:
         """What to do where a GPU's memory is too small: by trying which batch would fit."""
         rows, positions = batch.inputs.shape
         sharing = self.ranks.size
-        fits = min(rows // sharing, GPU_SHARD_TOKENS // positions)
+        fits = min(-(-rows // sharing), GPU_SHARD_TOKENS // positions)
         while fits > 1:
             fits //= 2
             try:
