@@ -94,8 +94,7 @@ class Fit:
         take = Step(loss, optimizers, seed=self.seed, clip=self.settings.clip, workers=self.workers,
                     ranks=self.ranks)  # fmt: skip
         log = Log(self.folder, start, writes=self.ranks.writes)
-        began = saved = time.perf_counter()
-        positions = 0
+        saved = time.perf_counter()
         with _interrupt_flag() as interrupted, self._products(take.xp), take:
             for step, batch in zip(range(start, total), _batches(data, start), strict=False):
                 learning_rate = schedule(step, data.tokens_before(step))
@@ -106,29 +105,19 @@ class Fit:
                     result = take(batch, step, learning_rate)
                     if due:  # on a GPU to ask is to wait, so not at every step
                         result.check()
-                now = time.perf_counter()
-                positions += result.positions
+                log.took(result)
                 entry: dict[str, Any] = {}
                 if due:
-                    entry = {
-                        "step": number,
-                        "epoch": step // data.batches_per_epoch + 1,
-                        "loss": result.loss,
-                        "learning_rate": learning_rate,
-                        "norm": result.norm,
-                        "seconds": round(log.seconds_before + now - began, 3),
-                        "tokens_per_second": round(positions / (now - began)),
-                    }
-                    if self.measure and measured:
-                        entry |= self.measure()
-                    log.add(entry)
+                    more = self.measure() if self.measure and measured else {}
+                    epoch = step // data.batches_per_epoch + 1
+                    entry = log.add(result, epoch, learning_rate, more)
                 self.on_step(entry)
                 stopped = self.ranks.any_of(interrupted())
-                if last or stopped or now - saved > SAVE_SECONDS:
+                if last or stopped or time.perf_counter() - saved > SAVE_SECONDS:
                     with self._failures():
                         result.check()
                     self._save(model, optimizers, number, total)
-                    saved = now
+                    saved = time.perf_counter()
                 if stopped and not last:
                     self.ranks.any_of(False)  # nobody leaves before the first has written
                     raise Interrupted(f"stopped after step {number} of {total}")

@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tinyattn.training.step import StepResult
+
 METRICS = "metrics.jsonl"
 LOG_SECONDS = 1.0  # a line at least this often...
 LOG_LINES = 400  # ...or at this many even steps of the run, whichever is more often
@@ -33,7 +35,14 @@ class Log:
         if writes:
             text = "".join(json.dumps(entry) + "\n" for entry in self.entries)
             self.path.write_text(text, encoding="utf-8")
+        self._began = self._now = time.perf_counter()
         self._last = 0.0
+        self._positions = 0
+
+    def took(self, result: StepResult) -> None:
+        """A step was taken: from here on its time and its positions count."""
+        self._now = time.perf_counter()
+        self._positions += result.positions
 
     def due(self, number: int, total: int, *, measured: Any) -> bool:
         """Whether step `number` of `total`, counted from 1, is one to write about.
@@ -46,12 +55,26 @@ class Log:
             return True
         return False
 
-    def add(self, entry: dict[str, Any]) -> None:
-        """Write a line."""
+    def add(
+        self, result: StepResult, epoch: int, learning_rate: float, measured: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Write a line about the last step, and return it."""
+        seconds = self._now - self._began
+        entry = {
+            "step": result.step + 1,
+            "epoch": epoch,
+            "loss": result.loss,
+            "learning_rate": learning_rate,
+            "norm": result.norm,
+            "seconds": round(self.seconds_before + seconds, 3),
+            "tokens_per_second": round(self._positions / seconds),
+            **measured,
+        }
         self.entries.append(entry)
         if self.writes:
             with open(self.path, "a", encoding="utf-8") as file:
                 file.write(json.dumps(entry) + "\n")
+        return entry
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
