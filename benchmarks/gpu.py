@@ -200,16 +200,15 @@ def main() -> None:
         cuda_on_cpu.start()
     from tinyattn.backend import describe_gpu
 
-    size = SIZES["tiny"] if chosen.dry else SIZES["a5"]
-    rows, count = (4, 5) if chosen.dry else (128, 200)
+    size, rows, count, texts, symbols = SIZES["a5"], 128, 200, (1, 32), 120
+    if chosen.dry:
+        size, rows, count, texts, symbols = SIZES["tiny"], 4, 5, (1, 2), 8
     print(machine(), *describe_gpu(), sep="\n\n", end="\n\n")
     for line in table(size, rows, chosen):
         print(line, flush=True)
     print(f"\n{curves(size, min(rows, 32), count)}\n")
-    for texts in (1, 32) if not chosen.dry else (1, 2):
-        print(
-            writing(size, texts, min(120, size["context"] - 8) if not chosen.dry else 8), end="\n\n"
-        )
+    for number in texts:
+        print(writing(size, number, symbols), end="\n\n")
 
 
 if __name__ == "__main__":

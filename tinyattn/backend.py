@@ -204,7 +204,7 @@ def describe_gpu() -> list[str]:
 def connect_gpus(rank: int, size: int) -> Any:
     """CuPy's communicator over NCCL for `size` processes, each with a GPU, which MPI has started.
 
-    Raises: RuntimeError if there is no GPU, or CuPy has no NCCL.
+    Raises: RuntimeError if there is no GPU, or no NCCL, or the processes do not find each other.
     """
     get_device("cuda")
     try:

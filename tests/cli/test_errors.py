@@ -81,6 +81,8 @@ def complaint(result: Any) -> str:
         ("pretrain CORPUS --set pretrain.learning_rate=1e30 --steps 9", DATA,
          r"step 2: the loss is nan.*no checkpoint yet; try a smaller learning_rate than 1e\+30"),
         ("pretrain CORPUS --resume", USAGE, r"out holds no checkpoint to resume; leave out"),
+        ("pretrain CORPUS --out PRETRAINED --overwrite --set pretrain.products=tf32", USAGE,
+         r"products 'tf32' need a GPU: take device 'cuda', or products 'float32'"),
         ("pretrain CORPUS --out PRETRAINED", USAGE,
          r"holds a run already; use --resume .*, --overwrite .*, or another --out"),
         ("finetune TRAIN --from BAD", DATA, r"checkpoint\.safetensors: no such file"),

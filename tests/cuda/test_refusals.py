@@ -10,16 +10,18 @@ from gpu import needs_gpu
 from tinyattn import backend
 from tinyattn.backend import get_device
 from tinyattn.cuda import products
-from tinyattn.training.settings import SettingError, check_products
 
 pytestmark = needs_gpu
 
 
 def test_a_gpu_that_is_too_old_refuses_rounded_products(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(products, "OLDEST", 200)
-    with pytest.raises(SettingError, match=r"'tf32' need a GPU of .* 20.0 or more; this one has"):
-        check_products(get_device("cuda").xp, "tf32")
-    check_products(get_device("cuda").xp, "float32")
+    xp = get_device("cuda").xp
+    told = r"'tf32' need a GPU of .* 20.0 or more; this one has"
+    with pytest.raises(ValueError, match=told), products.products_in(xp, "tf32"):
+        pass
+    with products.products_in(xp, "float32"):
+        pass
 
 
 def test_threads_that_do_not_wait_for_each_other_are_refused(

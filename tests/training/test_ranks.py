@@ -79,7 +79,6 @@ def test_two_processes_train_as_one_does(world: Path, tmp_path: Path, optimizer:
 @needs_mpi
 def test_two_processes_go_on_where_two_stopped(world: Path, tmp_path: Path) -> None:
     """Bit for bit."""
-    pretrain(2, world, tmp_path / "whole", "--steps", 9)
     constant = ["--set", "pretrain.schedule=constant"]
     pretrain(2, world, tmp_path / "a", "--steps", 9, *constant)
     pretrain(2, world, tmp_path / "b", "--steps", 5, *constant)
@@ -111,11 +110,7 @@ def test_a_process_that_is_lost_ends_the_run_and_what_it_kept_goes_on(
         ["mpiexec", "-n", "2", sys.executable, *map(str, [file, *words, *more, "--steps", 10**6])],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     ) as run:  # fmt: skip
-        deadline = time.monotonic() + 60
-        while len(losses(out)) < 3:
-            assert run.poll() is None and time.monotonic() < deadline
-            time.sleep(0.05)
-        os.kill(sorted(ranks_of(run.pid))[which], signal.SIGKILL)
+        strike(run, out, which, signal.SIGKILL)
         told = run.communicate(timeout=60)[0]
     assert run.returncode != 0 and "signal 9" in told  # mpiexec says it: nobody else is left
     kept = checkpoint.load(out / CHECKPOINT).about["step"]
@@ -134,16 +129,21 @@ def test_ctrl_c_of_one_process_stops_all_after_the_same_step(
         command(2, *words, "--out", tmp_path, "--steps", 10**6),
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     ) as run:  # fmt: skip
-        deadline = time.monotonic() + 60
-        while len(losses(tmp_path)) < 3:
-            assert run.poll() is None and time.monotonic() < deadline
-            time.sleep(0.05)
-        os.kill(sorted(ranks_of(run.pid))[which], signal.SIGINT)
+        strike(run, tmp_path, which, signal.SIGINT)
         told = run.communicate(timeout=60)[1]
     step = checkpoint.load(tmp_path / CHECKPOINT).about["step"]
     assert f"stopped after step {step} of 1000000; go on with: mpiexec -n 2 tinyattn" in told
     assert run.returncode != 0 and told.count("stopped after") == 1  # the first alone says it
     assert not list(tmp_path.glob("*.tmp*"))
+
+
+def strike(run: "subprocess.Popen[str]", folder: Path, which: int, number: int) -> None:
+    """Send one of a run's processes a signal, once three steps are logged."""
+    deadline = time.monotonic() + 60
+    while len(losses(folder)) < 3:
+        assert run.poll() is None and time.monotonic() < deadline
+        time.sleep(0.05)
+    os.kill(sorted(ranks_of(run.pid))[which], number)
 
 
 def ranks_of(pid: int) -> list[int]:

@@ -54,7 +54,7 @@ class Commands(click.Group):
         except RanksDiffer as error:
             _fail(str(error), 2, all_know=True)
         except KeyboardInterrupt:
-            _fail("stopped at once; the last checkpoint is kept", 130)
+            _fail("stopped at once; what was written before is kept", 130)
         except Interrupted as error:
             again = [word for word in sys.argv[1:] if word not in ("--overwrite", "--resume")]
             together = f"mpiexec -n {started()} " if started() > 1 else ""

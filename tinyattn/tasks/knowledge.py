@@ -18,6 +18,7 @@ import numpy as np
 from tinyattn import __version__, ops
 from tinyattn.attention import Penalty, head_statistics
 from tinyattn.backend import asarray, get_device
+from tinyattn.cuda.products import missing_products
 from tinyattn.data.batches import PAD, Batch
 from tinyattn.data.text import documents_of
 from tinyattn.data.vocabulary import Vocabulary
@@ -38,7 +39,7 @@ from tinyattn.tensor import Tensor
 from tinyattn.training.checkpoint import Checkpoint, CheckpointError
 from tinyattn.training.loop import Data, Fit
 from tinyattn.training.ranks import ALONE, Ranks
-from tinyattn.training.settings import SettingError, TrainSettings, check_products
+from tinyattn.training.settings import SettingError, TrainSettings
 from tinyattn.training.step import SHARD_TOKENS
 
 MEASURES = 10  # in a run, evenly spread
@@ -189,7 +190,8 @@ def _fit(
         measure=_measure(model, data, recipe.penalty, validation) if options.ranks.writes else None,
         measure_every=max(1, total // MEASURES), ranks=options.ranks, on_step=options.on_step,
     )  # fmt: skip
-    check_products(get_device(options.device).xp, settings.products)
+    if why := missing_products(get_device(options.device).xp, settings.products):
+        raise SettingError(why)  # before an earlier run is cleared away
     if options.ranks.writes:
         begin_run(options.folder, about["recipe"], resume=options.resume)
     options.ranks.any_of(False)

@@ -11,7 +11,7 @@ import itertools
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -27,7 +27,7 @@ from tinyattn.training.checkpoint import Checkpoint, CheckpointError
 from tinyattn.training.metrics import Log
 from tinyattn.training.optimizers import Optimizer
 from tinyattn.training.ranks import ALONE, Ranks
-from tinyattn.training.settings import TrainSettings, check_products
+from tinyattn.training.settings import TrainSettings
 from tinyattn.training.step import Loss, Step
 
 CHECKPOINT = "checkpoint.safetensors"
@@ -85,7 +85,8 @@ class Fit:
         """Train to the end, or from where `resume` stopped; returns the entries of the log.
 
         Raises: Interrupted after Ctrl-C, TrainingFailed if the loss is not a number; in both
-            cases the folder holds the last good checkpoint, if one has been written.
+            cases the folder holds the last good checkpoint, if one has been written. ValueError
+            for products that the device does not have.
         """
         total = self.settings.total_steps(data.batches_per_epoch)
         schedule = self.settings.make_schedule(total, self.corpus_tokens)
@@ -95,12 +96,14 @@ class Fit:
                     ranks=self.ranks)  # fmt: skip
         log = Log(self.folder, start, writes=self.ranks.writes)
         saved = time.perf_counter()
-        with _interrupt_flag() as interrupted, self._products(take.xp), take:
+        exactly = products_in(take.xp, self.settings.products)
+        with _interrupt_flag() as interrupted, exactly, take:
             for step, batch in zip(range(start, total), _batches(data, start), strict=False):
                 learning_rate = schedule(step, data.tokens_before(step))
                 number, last = step + 1, step + 1 == total
-                measured = last or (self.measure and number % max(1, self.measure_every) == 0)
-                due = log.due(number, total, measured=measured)
+                even = number % max(1, self.measure_every) == 0
+                measured = self.measure is not None and (last or even)
+                due = log.due(number, total, always=last or measured)
                 with self._failures():
                     result = take(batch, step, learning_rate)
                     if due:  # on a GPU to ask is to wait, so not at every step
@@ -145,11 +148,6 @@ class Fit:
             raise TrainingFailed(self._failure(f"step {step}: the parameters are not finite"))
         if self.ranks.writes:
             checkpoint.save(self.folder / CHECKPOINT, arrays, about)
-
-    def _products(self, xp: Any) -> AbstractContextManager[None]:
-        """Inside, linear maps are as exact as the settings say."""
-        check_products(xp, self.settings.products)
-        return products_in(xp, self.settings.products)
 
     @contextmanager
     def _failures(self) -> Iterator[None]:

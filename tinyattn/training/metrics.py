@@ -44,13 +44,10 @@ class Log:
         self._now = time.perf_counter()
         self._positions += result.positions
 
-    def due(self, number: int, total: int, *, measured: Any) -> bool:
-        """Whether step `number` of `total`, counted from 1, is one to write about.
-
-        It always is where something more was `measured`.
-        """
+    def due(self, number: int, total: int, *, always: bool) -> bool:
+        """Whether step `number` of `total`, counted from 1, is one to write about."""
         now, even = time.perf_counter(), number % max(1, total // LOG_LINES) == 0
-        if measured or even or now - self._last >= LOG_SECONDS:
+        if always or even or now - self._last >= LOG_SECONDS:
             self._last = now
             return True
         return False

@@ -135,7 +135,7 @@ class MPIRanks(Ranks):
 class GPURanks(MPIRanks):
     """Such processes with a GPU each: what is on GPUs is added up by NCCL, without a detour.
 
-    Raises: RuntimeError if there is no GPU or no NCCL.
+    Raises: MissingMPI, and RuntimeError as backend.connect_gpus does.
     """
 
     def __init__(self) -> None:

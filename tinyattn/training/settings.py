@@ -11,7 +11,7 @@ import difflib
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
-from tinyattn.cuda.products import PRODUCTS, missing_products
+from tinyattn.cuda.products import PRODUCTS
 from tinyattn.nn import Module
 from tinyattn.training.optimizers import (
     Decays,
@@ -88,12 +88,6 @@ class TrainSettings:
         """The schedule; `corpus_tokens` is A5's documents × context, one epoch of its `end`."""
         end = self.end_epochs * corpus_tokens if self.schedule == "a5-cyclic" else total_steps
         return Schedule(self.schedule, self.learning_rate, self.warmup, end, self.floor)
-
-
-def check_products(xp: Any, products: str) -> None:
-    """Raises: SettingError for products that the device of an array module does not have."""
-    if why := missing_products(xp, products):
-        raise SettingError(why)
 
 
 T = TypeVar("T")
