@@ -63,7 +63,7 @@ def test_a_parameter_where_it_would_be_overlooked_is_refused(shelf: Any, kept: A
 def test_zero_grad_reaches_every_parameter() -> None:
     pair = Pair()
     for parameter in pair.parameters():
-        parameter.grad = np.ones(parameter.shape)
+        parameter.grad = np.ones(parameter.shape, parameter.dtype)
     pair.zero_grad()
     assert all(parameter.grad is None for parameter in pair.parameters())
 

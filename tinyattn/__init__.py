@@ -2,11 +2,12 @@
 
 Read it in this order; a file imports only from chapters before its own.
 
-    backend     1   which module made this array; host and device
+    backend     1   which module made this array; host and device        sums: of very many numbers
     cores       1   the cores of this computer, and their memory         noise: random bits
     twins       1   what is another program on a GPU
     graph       2   how a gradient finds its way back
-    tensor      2   an array that remembers how it was made              op: what makes an operation
+    tensor      2   an array that remembers how it was made
+    signature   2   how an operation may be called                       op: what makes an operation
     ops/        3   operations: value, gradient, equation
     cuda/       3   the same as programs for a GPU; can be skipped       gradcheck: are they right?
     nn/         4   modules own what is learned

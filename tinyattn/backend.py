@@ -10,7 +10,7 @@ runs on both:
 
 No global switch says where we compute; the arrays decide. A device is named only where an array
 is born (`asarray(..., device="cuda")`) and where it crosses over (`asnumpy`). This is the only
-file of the package that says `cupy`. Next: the cores (cores.py).
+file of the package that says `cupy`. Next: sums of very many numbers (sums.py).
 """
 
 from __future__ import annotations
@@ -118,33 +118,6 @@ def asnumpy(array: Any) -> Any:
     """`array` on the host. From a GPU this copies and waits; it is the only way back."""
     device = _by_type.get(type(array))
     return device.get(array) if device else np.asarray(array)
-
-
-def scatter_add(target: Array, index: Any, values: Array) -> None:
-    """target[index] += values, where an index that occurs k times receives all k values.
-
-    Plain `target[index] += values` keeps only one write per repeated index, on NumPy and CuPy.
-    On a GPU the order of the additions is not fixed, so the last bits may differ between runs.
-    """
-    xp = array_module(target)
-    if xp is np and is_array(index) and index.dtype.kind in "iu" and index.ndim == 1 and len(index):
-        if index.min() < -len(target) or index.max() >= len(target):
-            raise IndexError(
-                f"index must lie in {-len(target)}..{len(target) - 1}; got {index.min()}.."
-                f"{index.max()}"
-            )
-        values = np.broadcast_to(values, (len(index), *target.shape[1:]))
-        _add_rows(target, index % len(target), values)
-    else:
-        xp.add.at(target, index, values)
-
-
-def _add_rows(target: np.ndarray, index: np.ndarray, values: np.ndarray) -> None:
-    """Sort the values by index, sum each run of equals, add the sums: faster than one by one."""
-    order = np.argsort(index, kind="stable")
-    ordered = index[order]
-    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
-    target[ordered[starts]] += np.add.reduceat(values[order], starts, axis=0)
 
 
 def erf(x: Array) -> Array:

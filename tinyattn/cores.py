@@ -1,4 +1,4 @@
-"""Chapter 1b: the cores of this computer, and the memory that they share.
+"""Chapter 1c: the cores of this computer, and the memory that they share.
 
 NumPy computes on one core, except in matrix products, where its BLAS takes all of them: small
 products gain little by that, and everything else nothing. So here each core has a thread of ours,

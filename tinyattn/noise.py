@@ -1,4 +1,4 @@
-"""Chapter 1c: random bits that need no state.
+"""Chapter 1d: random bits that need no state.
 
 Dropout wants fresh random numbers at every step. A generator that is advanced draw by draw ties
 the result to everything that happened before: to the device, to how a batch was split between

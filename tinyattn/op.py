@@ -1,4 +1,4 @@
-"""Chapter 2b: how a function of arrays becomes an operation on tensors.
+"""Chapter 2c: how a function of arrays becomes an operation on tensors.
 
 Every operation of the engine is one plain function: it receives the array module and arrays,
 and returns its value and beside it what the derivation on paper gives for its gradient:
@@ -28,13 +28,12 @@ import numpy as np
 
 from tinyattn.backend import Array, asarray, device_of, is_array, plain_number
 from tinyattn.graph import Node, recording
+from tinyattn.signature import Index, Mask, Signature
+from tinyattn.sums import sum_over
 from tinyattn.tensor import OPS, Tensor, result
 from tinyattn.twins import fastest
 
-Index = Any
-"""Annotation of an op's parameter that holds integers, which have no gradient."""
-Mask = Any
-"""Annotation of an op's parameter that holds booleans, which have no gradient."""
+__all__ = ["Function", "Index", "Mask", "observed", "op"]
 
 Function = Callable[..., Any]
 """What an op is made of: function(xp, *arrays, **options) -> (value, vjp)."""
@@ -65,24 +64,26 @@ def op(function: Function) -> Callable[..., Tensor]:
     where the gradients share work, a single function that returns them all in a tuple.
     """
     name = function.__name__
-    signature = _Signature(name, list(inspect.signature(function).parameters.values())[1:])
+    signature = Signature(name, list(inspect.signature(function).parameters.values())[1:])
 
     @functools.wraps(function)
     def call(*args: Any, **options: Any) -> Tensor:
-        bound, is_data = signature.bind(args, options)
-        values, sources = _unwrap(name, bound, is_data)
+        values, sources = _unwrap(signature, signature.bind(args, options))
+        options = signature.plain(options)
         xp = device_of(*[v for v in values if hasattr(v, "shape")]).xp
         try:
-            plain = {k: plain_number(v) for k, v in options.items()}
             run = function if xp is np else fastest(xp, name, function)
             for observer in _observers:  # hardly ever one
                 run = observer(run)
-            value, vjp = run(xp, *values, **plain)
+            value, vjp = _pair(run(xp, *values, **options), len(values))
         except (ValueError, TypeError, IndexError) as error:
             if str(error).startswith(f"{name}:"):
                 raise
-            shapes = " and ".join(str(tuple(v.shape)) for v in values if hasattr(v, "shape"))
-            raise type(error)(f"{name}: {error}; got {shapes}") from error
+            raise type(error)(f"{name}: {error}; got {_shapes(values)}") from error
+        except AttributeError as error:
+            if all(hasattr(v, "shape") for v in values):
+                raise
+            raise TypeError(f"{name}: needs arrays; got {_shapes(values)}") from error
         value = value if is_array(value) else asarray(value)  # NumPy makes numbers of 0-d arrays
         return result(value, _node(name, values, sources, vjp) if recording() else None)
 
@@ -90,66 +91,33 @@ def op(function: Function) -> Callable[..., Tensor]:
     return call
 
 
-class _Signature:
-    """How an op may be called: arrays first, options by name, or both as in NumPy."""
-
-    def __init__(self, name: str, parameters: list[inspect.Parameter]) -> None:
-        self.name = name
-        self.options = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
-        self.arrays = [p for p in parameters if p.kind is not p.KEYWORD_ONLY]
-        self.is_data = [p.annotation in ("Index", "Mask") for p in self.arrays]
-        self.takes_list = any(p.kind is p.VAR_POSITIONAL for p in self.arrays)
-
-    def bind(self, args: tuple[Any, ...], options: dict[str, Any]) -> tuple[list[Any], list[bool]]:
-        """The arrays in order, and which are data. Array arguments leave `options`, options enter.
-
-        Raises: TypeError, ValueError if there are too few arguments or too many.
-        """
-        if self.takes_list:
-            return self._bind_list(args, options)
-        count = len(self.arrays)
-        bound, extra = list(args[:count]), args[count:]
-        for parameter in self.arrays[len(bound) :]:
-            if parameter.name not in options and parameter.default is parameter.empty:
-                raise TypeError(f"{self.name}: argument {parameter.name!r} is missing")
-            bound.append(options.pop(parameter.name, None))
-        if extra:
-            if len(extra) > 1 and len(self.options) == 1:
-                extra = (extra,)  # x.reshape(2, 3) means x.reshape((2, 3))
-            self._name_options(extra, options)
-        return bound, self.is_data
-
-    def _bind_list(
-        self, args: tuple[Any, ...], options: dict[str, Any]
-    ) -> tuple[list[Any], list[bool]]:
-        if args and isinstance(args[0], str):  # einsum("ij,jk->ik", a, b), as in NumPy
-            self._name_options(args[:1], options)
-            args = args[1:]
-        if args and isinstance(args[0], (list, tuple)):  # concatenate([a, b], 1)
-            self._name_options(args[1:], options)
-            args = tuple(args[0])
-        if not args:
-            raise ValueError(f"{self.name}: needs at least one tensor")
-        return list(args), [False] * len(args)
-
-    def _name_options(self, values: tuple[Any, ...], options: dict[str, Any]) -> None:
-        """Give options that came by position their names."""
-        if len(values) > len(self.options):
-            count = "a list of" if self.takes_list else len(self.arrays)
-            raise TypeError(f"{self.name}: takes {count} arrays and {self.options}; got more")
-        for name, value in zip(self.options, values, strict=False):
-            if name in options:
-                raise TypeError(f"{self.name}: {name} was given twice")
-            options[name] = value
+def _shapes(values: list[Any]) -> str:
+    """The shapes of the arrays, and what else there is, for messages."""
+    return " and ".join(str(tuple(v.shape) if hasattr(v, "shape") else v) for v in values)
 
 
-def _unwrap(
-    name: str, args: list[Any], is_data: list[bool]
-) -> tuple[list[Any], list[Node | Tensor | None]]:
+def _pair(made: Any, count: int) -> tuple[Any, Any]:
+    """What a function gave, if it is a value and the gradients of `count` arrays."""
+    if not (isinstance(made, tuple) and len(made) == 2):
+        raise TypeError(
+            "an op returns its value and, beside it, its vjp: a tuple with a function of g for "
+            f"each array; got {type(made).__name__}"
+        )
+    vjp = made[1]
+    if not callable(vjp) and not (isinstance(vjp, tuple) and len(vjp) == count):
+        raise TypeError(
+            f"the vjp must be a tuple of {count} functions of g, one for each array, or one "
+            f"function that returns so many gradients; got {vjp!r}"
+        )
+    return made
+
+
+def _unwrap(signature: Signature, args: list[Any]) -> tuple[list[Any], list[Node | Tensor | None]]:
     """The raw values of `args`, and for each the node or leaf that its gradient goes to."""
+    name, kinds = signature.name, [signature.kind(i) for i in range(len(args))]
     tensors = [a for a in args if isinstance(a, Tensor)]
     if not tensors:  # the first plain operand sets the precision and the device
-        first = is_data.index(False)
+        first = kinds.index("")
         args[first] = Tensor(args[first])
         tensors = [args[first]]
     if len({t._data.dtype for t in tensors}) > 1:
@@ -159,31 +127,58 @@ def _unwrap(
         )
     values: list[Any] = []
     sources: list[Node | Tensor | None] = []
-    for arg, data in zip(args, is_data, strict=True):
-        if isinstance(arg, Tensor):
+    for i, (arg, kind) in enumerate(zip(args, kinds, strict=True)):
+        if kind:
+            values.append(_data(f"{name}: {signature.arrays[i].name}", arg, tensors[0], kind))
+            sources.append(None)
+        elif isinstance(arg, Tensor):
             values.append(arg._data)
             sources.append((arg._node or arg) if arg.requires_grad else None)
         else:
-            values.append(_constant(name, arg, tensors[0], data))
+            values.append(_constant(name, arg, tensors[0]))
             sources.append(None)
     return values, sources
 
 
-def _constant(name: str, value: Any, tensor: Tensor, is_data: bool) -> Any:
+def _constant(name: str, value: Any, tensor: Tensor) -> Any:
     """An operand that is not a Tensor, made fit to meet `tensor`."""
     value = plain_number(value)
-    if value is None or (isinstance(value, (bool, int, float)) and not is_data):
+    if value is None or isinstance(value, (bool, int, float)):
         return value  # a Python number takes the array's precision
-    if is_array(value) and device_of(value).name != tensor.device:
+    array = _near(name, value, tensor)
+    if array.dtype.kind not in "iubf":
+        raise TypeError(f"{name}: operands must be real numbers; got {array.dtype}")
+    return asarray(array, tensor.dtype, device=tensor.device).copy()
+
+
+def _data(name: str, value: Any, tensor: Tensor, kind: str) -> Any:
+    """Booleans or integers that go with `tensor`; integers as wide as an index of NumPy."""
+    if value is None:
+        return None
+    array = _near(name.partition(":")[0], value, tensor)
+    if kind == "Mask":
+        if array.dtype != bool:
+            raise TypeError(f"{name} must be boolean; got {array.dtype}")
+        return asarray(array, device=tensor.device).copy()
+    if array.dtype.kind not in "iu" and array.size:
+        raise TypeError(f"{name} must be integers; got {array.dtype}")
+    return asarray(array, np.intp, device=tensor.device).copy()
+
+
+def _near(name: str, value: Any, tensor: Tensor) -> Array:
+    """`value` as an array. Lists and numbers may move to the tensor's device, arrays may not.
+
+    What an op keeps for its vjp is a copy: later changes by its owner do not reach it.
+    """
+    value = value._data if isinstance(value, Tensor) else value
+    if not is_array(value):
+        return np.asarray(value)
+    if device_of(value).name != tensor.device:
         raise TypeError(
             f"{name}: a tensor lives on {tensor.device} and an array on {device_of(value).name}; "
             "move one of them with .to(device)"
         )
-    array = value if is_array(value) else np.asarray(value)
-    if array.dtype.kind not in "iubf":
-        raise TypeError(f"{name}: operands must be real numbers; got {array.dtype}")
-    array = asarray(array, None if is_data else tensor.dtype, device=tensor.device)
-    return array.copy()  # later changes by its owner do not reach the vjp
+    return value
 
 
 def _node(
@@ -195,26 +190,42 @@ def _node(
         return None
     shapes = [values[i].shape for i in needed]
     if callable(vjp):
+        count = len(values)
 
         def pull(g: Array) -> list[Array]:
             shares = vjp(g)
-            return [_sum_to(shares[i], shape) for i, shape in zip(needed, shapes, strict=True)]
+            if not (isinstance(shares, tuple) and len(shares) == count):
+                raise TypeError(f"{name}: its vjp must return {count} gradients in a tuple, one "
+                                f"for each array; got {type(shares).__name__}")  # fmt: skip
+            return [
+                _sum_to(name, shares[i], shape) for i, shape in zip(needed, shapes, strict=True)
+            ]
     else:
         vjps = [vjp[i] for i in needed]  # the others, and the arrays they hold, are let go
 
         def pull(g: Array) -> list[Array]:
-            return [_sum_to(f(g), shape) for f, shape in zip(vjps, shapes, strict=True)]
+            return [_sum_to(name, f(g), shape) for f, shape in zip(vjps, shapes, strict=True)]
 
     return Node(name, [source for source in sources if source is not None], pull)
 
 
-def _sum_to(g: Array, shape: tuple[int, ...]) -> Array:
-    """Undo broadcasting: an input used in many places receives the sum of their gradients."""
+def _sum_to(name: str, g: Array, shape: tuple[int, ...]) -> Array:
+    """Undo broadcasting: an input used in many places receives the sum of their gradients.
+
+    Raises: RuntimeError if that does not give the input's shape: then the vjp is wrong.
+    """
     if not is_array(g):  # NumPy makes numbers of 0-d arrays
         g = asarray(g)
     if g.shape == shape:
         return g
+    total = g
     if g.ndim > len(shape):
-        g = g.sum(axis=tuple(range(g.ndim - len(shape))))
-    stretched = tuple(i for i, n in enumerate(shape) if n == 1 and g.shape[i] != 1)
-    return g.sum(axis=stretched, keepdims=True) if stretched else g
+        total = sum_over(total, tuple(range(g.ndim - len(shape))))
+    ones = tuple(i for i, n in enumerate(shape) if n == 1 and total.shape[i : i + 1] != (1,))
+    if ones and total.ndim == len(shape):
+        total = sum_over(total, ones, keepdims=True)
+    if total.shape != shape:
+        raise RuntimeError(
+            f"{name}: its vjp gave a gradient of shape {g.shape} for an input of shape {shape}"
+        )
+    return total

@@ -19,7 +19,7 @@ The rules of the house:
   `zero_grad`. `backward` frees the graph as it goes, unless told to keep it.
 - First derivatives only.
 
-Next: what makes a function an operation (op.py).
+Next: how an operation may be called (signature.py).
 """
 
 from __future__ import annotations
@@ -77,9 +77,9 @@ class Tensor:
     _data: Array
     version: int
     __slots__ = (
-        "__weakref__", "_data", "_node", "_storage", "grad", "name", "requires_grad", "version",
+        "__weakref__", "_data", "_grad", "_node", "_storage", "name", "requires_grad", "version",
     )  # fmt: skip
-    __array_ufunc__ = None  # so that `array + tensor` asks our __radd__ and not NumPy's add
+    __array_priority__ = 1000  # so that `array + tensor` asks our __radd__ and not NumPy's add
     __hash__ = object.__hash__  # == compares values, but a Tensor in a dict stands for itself
 
     def __init__(
@@ -94,7 +94,7 @@ class Tensor:
         values = data._data if isinstance(data, Tensor) else data
         on = device or (device_of(values).name if is_array(values) else "cpu")
         self._data = _frozen(_floating(asarray(values, dtype, device=on), copy=True))
-        self.grad: Array | None = None
+        self._grad: Array | None = None
         self.requires_grad = requires_grad
         self.name = name
         self.version = 0
@@ -119,6 +119,25 @@ class Tensor:
         else:
             self._storage[...] = values
             self.changed_in_place()
+
+    @property
+    def grad(self) -> Array | None:
+        """The gradient that `backward` has added up here; None if there is none."""
+        return self._grad
+
+    @grad.setter
+    def grad(self, values: Any) -> None:
+        values = values._data if isinstance(values, Tensor) else values
+        if values is not None:
+            if not is_array(values) or device_of(values).name != self.device:
+                raise TypeError(f"grad: must be an array on {self.device}, or None; got "
+                                f"{type(values).__name__}")  # fmt: skip
+            if (tuple(values.shape), values.dtype) != (self.shape, self.dtype):
+                raise ValueError(
+                    f"grad: {self.describe()} and {self.dtype} needs a gradient of that shape and "
+                    f"precision; got {tuple(values.shape)} and {values.dtype}"
+                )
+        self._grad = values
 
     def share(self, storage: Array) -> None:
         """Let this leaf live in `storage`, an array of its shape, whose owner may write to it."""
@@ -179,6 +198,19 @@ class Tensor:
 
     __float__ = item
 
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __round__(self, digits: int | None = None) -> float:
+        return round(self.item(), digits)
+
+    def __format__(self, spec: str) -> str:
+        """`f"{loss:.3f}"`, of a tensor with one element; without a format, as `str`."""
+        if spec and self.size != 1:
+            raise TypeError(f"format {spec!r}: only a tensor with one element can be written as a "
+                            f"number; got shape {self.shape}")  # fmt: skip
+        return format(self.item() if spec else str(self), spec)
+
     def __bool__(self) -> bool:
         return bool(asnumpy(self._data))
 
@@ -192,8 +224,8 @@ class Tensor:
 
     def __array__(self, *args: Any, **kwargs: Any) -> np.ndarray:
         raise TypeError(
-            "NumPy would lose the gradient of a Tensor: use an operation of tinyattn.ops, or "
-            ".numpy() for the values alone"
+            "a function of NumPy would lose the gradient of a Tensor x: use that of tinyattn.ops, "
+            "such as ops.exp(x) for np.exp(x), or x.numpy() for the values alone"
         )
 
     def __reduce__(self) -> Any:
@@ -315,7 +347,7 @@ def result(data: Array, node: Node | None) -> Tensor:
     tensor = Tensor.__new__(Tensor)
     tensor._data = _frozen(data)
     tensor._node, tensor._storage = node, None
-    tensor.grad, tensor.requires_grad = None, node is not None
+    tensor._grad, tensor.requires_grad = None, node is not None
     tensor.name, tensor.version = "", 0
     return tensor
 

@@ -34,6 +34,34 @@ def close(actual: Any, expected: Any, tolerance: float = 1e-9) -> None:
     np.testing.assert_allclose(asnumpy(actual), expected, rtol=0, atol=tolerance)
 
 
+# gradients and numbers of a tensor -------------------------------------------------------
+
+
+def test_an_assigned_gradient_must_fit(device: str) -> None:
+    x = leaf([1.0, 2.0], device)
+    x.name = "weight"
+    x.grad = asarray(np.array([1.0, 2.0]), device=device)
+    for wrong in (np.ones(3), np.ones((1, 2)), np.ones(2, np.float32), np.ones(2, int)):
+        with pytest.raises(ValueError, match=r"grad: weight of shape \(2,\) and float64 needs"):
+            x.grad = asarray(wrong, device=device)
+    for strange in (1.0, [1.0, 2.0], leaf([1.0, 2.0], "strict" if device == "cpu" else "cpu")):
+        with pytest.raises(TypeError, match=f"grad: must be an array on {device}, or None"):
+            x.grad = strange
+    x.grad = Tensor(x.data)
+    close(x.grad, [1, 2])
+    x.grad = None
+    assert x.grad is None
+
+
+def test_a_number_is_written_and_rounded_as_one(device: str) -> None:
+    for loss in (leaf(2.75, device), leaf([[2.75]], device)):
+        assert f"{loss:.1f} {loss:6.3f}" == "2.8  2.750"
+        assert (int(loss), float(loss), round(loss), round(loss, 1)) == (2, 2.75, 3, 2.8)
+        assert f"{loss}" == str(loss)
+    with pytest.raises(TypeError, match=r"format '.2f': only a tensor with one element"):
+        f"{leaf([1.0, 2.0], device):.2f}"
+
+
 # an intermediate with two users ---------------------------------------------------------
 
 

@@ -263,11 +263,17 @@ def refuse_undefined_cast(arrays: Sequence[np.ndarray], dtype: Any) -> None:
 # The array ---------------------------------------------------------------------------------
 
 
+CUPYS_PRIORITY = 100
+
+
 def is_foreign(other: Any) -> bool:
-    """Whether an operand has asked (as NumPy's protocol says) to handle operators itself."""
-    if isinstance(other, (Array, *SCALARS)):
+    """Whether an operand has asked (in one of NumPy's two ways) to handle operators itself."""
+    if isinstance(other, (Array, np.ndarray, *SCALARS)):
         return False
-    return getattr(type(other), "__array_ufunc__", ...) is None
+    kind = type(other)
+    if hasattr(kind, "__array_ufunc__"):
+        return kind.__array_ufunc__ is None
+    return getattr(kind, "__array_priority__", 0) > CUPYS_PRIORITY
 
 
 def binary(ufunc: np.ufunc) -> Callable[[Array, Any], Any]:

@@ -533,14 +533,10 @@ def test_erf() -> None:
     assert strict.erf(device([0.5], np.float64)).get() == math.erf(0.5)
 
 
-def test_a_class_of_its_own_may_take_over_operators() -> None:
-    class Tensor:
-        __array_ufunc__ = None
-
-        def __radd__(self, other: object) -> str:
-            return "taken over"
-
-    assert device() + Tensor() == "taken over"
+@pytest.mark.parametrize("way", [{"__array_ufunc__": None}, {"__array_priority__": 101}])
+def test_a_class_of_its_own_may_take_over_operators(way: dict[str, Any]) -> None:
+    kind = type("Tensor", (), {**way, "__radd__": lambda self, other: "taken over"})
+    assert device() + kind() == "taken over"
 
 
 def test_ordinary_index_errors_stay_what_they_are() -> None:

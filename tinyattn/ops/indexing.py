@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from tinyattn import backend
+from tinyattn import sums
 from tinyattn.backend import Array, asarray, device_of, is_array
 from tinyattn.op import Index, op
 
@@ -23,8 +23,9 @@ def _on_device(xp: Any, x: Array, index: Any) -> tuple[tuple[Any, ...], bool]:
     memory: NumPy raises IndexError where a GPU would read out of range without a word.
     """
     keys = index if isinstance(index, tuple) else (index,)
-    host = tuple(np.asarray(k, np.intp if len(k) == 0 else None) if isinstance(k, list) else k
-                 for k in keys)  # fmt: skip
+    host = tuple(np.asarray(k) if isinstance(k, list) else k for k in keys)
+    host = tuple(k.astype(np.intp) if is_array(k) and (k.dtype.kind in "iu" or not k.size) else k
+                 for k in host)  # fmt: skip
     if xp is not np and all(k is None or k is ... or isinstance(k, (int, slice, np.ndarray))
                             for k in host):  # fmt: skip
         np.broadcast_to(np.False_, x.shape)[host]
@@ -35,7 +36,7 @@ def _on_device(xp: Any, x: Array, index: Any) -> tuple[tuple[Any, ...], bool]:
 
 
 @op
-def getitem(xp: Any, x: Array, *, index: Any) -> Any:
+def getitem(xp: Any, x: Array, *, index: Index) -> Any:
     """x[index], with every kind of index NumPy has: x[1, ..., None, ::-1], x[[0, 0, -1]], x[mask].
 
     Forward:  y = x[index]
@@ -48,7 +49,7 @@ def getitem(xp: Any, x: Array, *, index: Any) -> Any:
     def dx(g: Array) -> Array:
         out = xp.zeros_like(x)
         if advanced:
-            backend.scatter_add(out, keys, g)
+            sums.scatter_add(out, keys, g)
         else:
             out[keys] = g  # slices and integers never name a place twice
         return out
@@ -73,10 +74,11 @@ def take(xp: Any, x: Array, indices: Index, *, axis: int = 0) -> Any:
         named = tuple(range(axis, axis + keys[-1].ndim))
         g = xp.moveaxis(g, named, range(len(named)))  # the slices first, each of x's other axes
         slices = g.reshape((keys[-1].size, *g.shape[len(named) :]))
-        backend.scatter_add(xp.moveaxis(out, axis, 0), keys[-1].ravel(), slices)
+        sums.scatter_add(xp.moveaxis(out, axis, 0), keys[-1].ravel(), slices)
         return out
 
-    return xp.take(x, keys[-1], axis=axis), (dx,)  # x[keys] would stand in memory in another order
+    y = xp.take(x, keys[-1], axis=axis)  # x[keys] would stand in memory in another order
+    return y, (dx, None)
 
 
 def _along(xp: Any, indices: Array, axis: int) -> tuple[Array, ...]:
@@ -102,10 +104,10 @@ def gather(xp: Any, x: Array, indices: Index, *, axis: int = -1) -> Any:
 
     def dx(g: Array) -> Array:
         out = xp.zeros_like(x)
-        backend.scatter_add(out, keys, g)
+        sums.scatter_add(out, keys, g)
         return out
 
-    return x[keys], (dx,)
+    return x[keys], (dx, None)
 
 
 @op
@@ -125,7 +127,7 @@ def scatter_add(xp: Any, x: Array, indices: Index, values: Array, *, axis: int =
         )
     keys, _ = _on_device(xp, x, _along(xp, indices, axis))
     y = x.copy()
-    backend.scatter_add(y, keys, values)
+    sums.scatter_add(y, keys, values)
     return y, (lambda g: g, None, lambda g: g[keys])
 
 
@@ -146,11 +148,11 @@ def embedding(xp: Any, weight: Array, ids: Index) -> Any:
     Forward:  y_i = weight[ids_i]
     Backward: dweight_v = Σ of g_i over all i with ids_i = v
     Shapes:   weight (V, C), ids (any) -> y (any, C)
-    Raises:   TypeError if ids are not integers; IndexError if an id is not in 0..V-1, but on a
-              GPU, which is not to wait, it wraps
+    Raises:   TypeError if ids are not integers; ValueError for a table of another shape;
+              IndexError if an id is not in 0..V-1, but on a GPU, which is not to wait, it wraps
     """
-    if ids.dtype.kind not in "iu":
-        raise TypeError(f"embedding: ids must be integers; got {ids.dtype}")
+    if weight.ndim != 2:
+        raise ValueError(f"embedding: weight must be (V, C), a row for each id; got {weight.shape}")
     if xp is np and ids.size and (ids.min() < 0 or ids.max() >= len(weight)):
         raise IndexError(
             f"embedding: ids must lie in 0..{len(weight) - 1}; got {ids.min()}..{ids.max()}"
@@ -158,7 +160,7 @@ def embedding(xp: Any, weight: Array, ids: Index) -> Any:
 
     def dweight(g: Array) -> Array:
         out = xp.zeros_like(weight)
-        backend.scatter_add(out, ids.reshape(-1), g.reshape(-1, weight.shape[1]))
+        sums.scatter_add(out, ids.reshape(-1), g.reshape(-1, weight.shape[1]))
         return out
 
     return weight[ids], (dweight, None)
