@@ -2,7 +2,9 @@
 
 The products are matrix products as ever. Between them scores become weights where they are, and on
 the way back gradients of weights become gradients of scores, each in one launch. So the weights of
-all pairs are kept: a GPU has the memory for texts of some thousand symbols. Next: optimisers.
+all pairs are kept: a GPU has the memory for texts of some thousand symbols. What a product gives is
+laid out anew in any case, heads beside each other; what is not finite in it is then added up again,
+without what is hidden (ops/selected.py). Next: optimisers.
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ PAIRS = np.dtype(
     + [("allowed", "u8")]
     + [(name, "i4") for name in ("heads", "queries", "keys", "lag", "causal", "unused")]
 )
+
+MATRICES = np.dtype([(name, "i8") for name in ("text", "head", "row", "column")])
 
 SOURCE = r"""
 // Rows of weights, one for each query of each head of each text; which keys each may look at.
@@ -75,29 +79,91 @@ extern "C" __global__ void weigh(T* x, T* used, T scale, T upscale, Pairs p, Dro
   total = warp_sum(total);
   T per = total == 0 ? 0 : 1 / total;  // a query that sees nothing gets zeros
   for (int s = r.lane; s < p.keys; s += 32) {
-    x[s] *= per;
+    x[s] = may(s, r, p) ? x[s] * per : 0;
     if (d.any) used[s] = left(x[s], s, r, d, upscale);
   }
 }
 
-// dU = g v^T becomes scale·dS = scale·(U·dU - P·Σ U·dU), in place; `used` gets U once more.
-extern "C" __global__ void weigh_back(const T* weights, T* du, T* used, T scale, T upscale, Pairs p,
-                                      Drops d) {
+// Matrices of the heads of some texts: how far apart their numbers are.
+struct Matrices {
+  long long text, head, row, column;
+};
+__device__ const T* head_of(const T* a, Matrices m, unsigned b, unsigned h) {
+  return a + b * m.text + h * m.head;
+}
+
+// dU = g v^T becomes scale·dS = scale·(U·dU - P·Σ U·dU), in place; `used` gets U once more. A query
+// whose g is 0 has no say.
+extern "C" __global__ void weigh_back(const T* weights, T* du, T* used, const T* g, Matrices gm,
+                                      int E, T scale, T upscale, Pairs p, Drops d) {
   long long row = (blockIdx.x * (long long)blockDim.x + threadIdx.x) / 32;
   if (row >= p.rows) return;
   Row r = row_of(row, p, d);
   weights += row * p.keys;
   du += row * p.keys;
   used += row * p.keys;
-  T inner = 0;
+  g = head_of(g, gm, row / p.queries / p.heads, row / p.queries % p.heads) + r.t * gm.row;
+  T any = 0, inner = 0;
+  for (int e = r.lane; e < E; e += 32) any = g[e * gm.column] != 0 ? 1 : any;
+  bool live = warp_max(any) > 0;
   for (int s = r.lane; s < p.keys; s += 32) {
     T u = left(weights[s], s, r, d, upscale);
     if (d.any) used[s] = u;
-    du[s] = may(s, r, p) ? u * du[s] : 0;
+    du[s] = live && may(s, r, p) && u != 0 ? u * du[s] : 0;
     inner += du[s];
   }
   inner = warp_sum(inner);
-  for (int s = r.lane; s < p.keys; s += 32) du[s] = (du[s] - weights[s] * inner) * scale;
+  for (int s = r.lane; s < p.keys; s += 32)
+    du[s] = live && may(s, r, p) ? (du[s] - weights[s] * inner) * scale : 0;
+}
+
+// Whether a product gave a number; else it is added up again, from what counts.
+__device__ bool is_number(T x) { return x - x == 0; }
+
+// y = U v, with the heads of a position beside each other.
+extern "C" __global__ void answers(const T* product, const T* used, const T* v, Matrices vm, T* y,
+                                   int E, Pairs p, Drops d) {
+  unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= p.rows * E) return;
+  unsigned row = i / E, e = i % E, t = row % p.queries, head = row / p.queries;
+  unsigned h = head % p.heads, b = head / p.heads;
+  T x = product[i];
+  if (!is_number(x)) {
+    Row r = row_of(row, p, d);
+    used += (long long)row * p.keys;
+    v = head_of(v, vm, b, h) + e * vm.column;
+    x = 0;
+    for (int s = 0; s < p.keys; s++)
+      if (may(s, r, p) && !(d.any && used[s] == 0)) x += used[s] * v[s * vm.row];
+  }
+  y[((b * p.queries + t) * p.heads + h) * E + e] = x;
+}
+
+// The same for dq = dS k (blockIdx.y 0), dk = dS^T q (1) and dv = U^T g (2); the products of the
+// last two are transposed.
+extern "C" __global__ void gradients(const T* dq_product, const T* dk_product, const T* dv_product,
+                                     const T* ds, const T* used, const T* q, Matrices qm,
+                                     const T* k, Matrices km, const T* g, Matrices gm, T* dq,
+                                     T* dk, T* dv, int D, int E, Pairs p) {
+  unsigned i = blockIdx.x * blockDim.x + threadIdx.x, which = blockIdx.y;
+  unsigned width = which == 2 ? E : D, length = which ? p.keys : p.queries;
+  if (i >= p.rows / p.queries * length * width) return;
+  unsigned head = i / width / length, h = head % p.heads, b = head / p.heads;
+  unsigned at = which ? i % length : i / width % length, c = which ? i / length % width : i % width;
+  T x = (which == 0 ? dq_product : which == 1 ? dk_product : dv_product)[i];
+  if (!is_number(x)) {
+    const T* weights = (which == 2 ? used : ds) + (long long)head * p.queries * p.keys;
+    const T* other = which == 0 ? head_of(k, km, b, h) + c * km.column
+                     : which == 1 ? head_of(q, qm, b, h) + c * qm.column
+                                  : head_of(g, gm, b, h) + c * gm.column;
+    x = 0;
+    for (int s = 0; s < (which ? p.queries : p.keys); s++) {
+      T weight = which ? weights[(long long)s * p.keys + at] : weights[(long long)at * p.keys + s];
+      T term = other[s * (which == 0 ? km.row : which == 1 ? qm.row : gm.row)];
+      if (weight != 0 && (which != 2 || term != 0)) x += weight * term;
+    }
+  }
+  (which == 0 ? dq : which == 1 ? dk : dv)[((b * length + at) * p.heads + h) * width + c] = x;
 }
 """
 
@@ -118,10 +184,11 @@ def attention(
     """`ops.attention` for the heads of some texts, with a launch between products either way."""
     check_attention(q, k, v)
     check_rate(dropout, "attention: dropout")
-    (*lead, T, D), S = q.shape, k.shape[-2]
+    (*lead, T, D), (S, E) = q.shape, v.shape[-2:]
     same = q.shape[:-2] == k.shape[:-2] == v.shape[:-2] and q.dtype == k.dtype == v.dtype
     rows = math.prod(lead) * T
-    usual = same and len(lead) == 2 and q.size and k.size and v.size and rows < 1 << 31
+    sizes = [math.prod(lead) * n * m for n, m in ((T, D), (S, D), (T, E), (S, E))]
+    usual = same and len(lead) == 2 and min(sizes) > 0 and max(sizes) < 1 << 31
     if not (usual and _fits(allowed, (*lead, T, S))):
         options = {"causal": causal, "scale": scale, "dropout": dropout, "noise": noise}
         return formula.__wrapped__(xp, q, k, v, allowed, **options)  # type: ignore[attr-defined]
@@ -133,29 +200,46 @@ def attention(
         mask.data.ptr if mask is not None else 0, lead[1], T, S, S - T, causal, 0,
     )  # fmt: skip
     site = noise.site(dropout) if noise is not None and dropout else None
-    more = q.dtype.type(scale), q.dtype.type(1 / (1 - dropout)), pairs, drops(site)
+    about_weights = q.dtype.type(scale), q.dtype.type(1 / (1 - dropout)), pairs, drops(site)
+    d_and_e = np.int32(D), np.int32(E)
 
-    def launch(name: str, *arrays: Array) -> None:
-        run = program(xp, SOURCE, name, q.dtype)
-        run(blocks_for(rows), (THREADS,), (*arrays, *more))
+    def launch(name: str, grid: tuple[int, ...], *arguments: Any) -> None:
+        program(xp, SOURCE, name, q.dtype)(grid, (THREADS,), arguments)
+
+    def beside(length: int, width: int) -> Array:
+        """Room for a head's matrices, the heads of a position beside each other."""
+        return xp.empty((lead[0], length, lead[1], width), dtype=q.dtype).swapaxes(1, 2)
 
     weights = xp.matmul(q, k.swapaxes(-1, -2))
     used = xp.empty_like(weights) if site else weights
-    launch("weigh", weights, used)
-    y = xp.matmul(used, v)
+    launch("weigh", blocks_for(rows), weights, used, *about_weights)
+    y = beside(T, E)
+    launch("answers", (-(-y.size // THREADS),), xp.matmul(used, v), used, v, _strides(v), y,
+           d_and_e[1], pairs, drops(site))  # fmt: skip
     del used
 
     def vjp(g: Array, mask: Array = mask) -> tuple[Array, Array, Array, None]:
         # The mask is held here since programs know no more than where it lies.
         ds = xp.matmul(g, v.swapaxes(-1, -2))
         used = xp.empty_like(weights) if site else weights
-        launch("weigh_back", weights, ds, used)
+        launch("weigh_back", blocks_for(rows), weights, ds, used, g, _strides(g), d_and_e[1],
+               *about_weights)  # fmt: skip
         # Of a product's two sides the small one is transposed: that copies it.
-        dv = xp.matmul(g.swapaxes(-1, -2), used).swapaxes(-1, -2)
-        dk = xp.matmul(q.swapaxes(-1, -2), ds).swapaxes(-1, -2)
-        return xp.matmul(ds, k), dk, dv, None
+        products = (xp.matmul(ds, k), xp.matmul(q.swapaxes(-1, -2), ds),
+                    xp.matmul(g.swapaxes(-1, -2), used))  # fmt: skip
+        found = beside(T, D), beside(S, D), beside(S, E)
+        launch("gradients", (-(-max(sizes) // THREADS), 3), *products, ds, used, q, _strides(q), k,
+               _strides(k), g, _strides(g), *found, *d_and_e, pairs)  # fmt: skip
+        return *found, None
 
     return y, vjp
+
+
+def _strides(a: Array) -> Any:
+    """How far apart the numbers of some heads' matrices are, which a program takes by value."""
+    found = np.zeros((), MATRICES)
+    found[...] = tuple(stride // a.itemsize for stride in a.strides)
+    return found
 
 
 def _fits(allowed: Mask, shape: tuple[int, ...]) -> bool:

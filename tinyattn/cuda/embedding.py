@@ -35,8 +35,10 @@ extern "C" __global__ void embedding_weight(const T* g, const long long* ids, T*
       some[threadIdx.x] = id < 0 ? id + V : id;
     }
     __syncthreads();
+    T part = 0;  // ones that are counted one by one stop at 2^24
     for (int i = 0; i < COLUMNS && start + i < count; i++)
-      if (some[i] == blockIdx.x && c < C) sum += g[(long long)(start + i) * C + c];
+      if (some[i] == blockIdx.x && c < C) part += g[(long long)(start + i) * C + c];
+    sum += part;
     __syncthreads();
   }
   if (c < C) dweight[(long long)blockIdx.x * C + c] = sum;

@@ -9,15 +9,15 @@ from tinyattn.backend import Array
 from tinyattn.twins import twin_of
 
 EXACT = """
-const T half = 0.5, share = half * (1 + erf(x * T(0.707106781186547524)));
+const T half = 0.5, share = half * erfc(x * T(-0.707106781186547524));  // exact near 0 too
 const T density = exp(-half * x * x) * T(0.398942280401432678);  // 1/sqrt(2 pi)
-y = x * share;
+y = share == 0 ? 0 : x * share;
 slope = share + (x * x < 1e9 ? x * density : 0);
 """
 TANH = """
 const T c = 0.797884560802865356, d = c * T(0.044715);  // c = sqrt(2/pi)
-const T square = x * x, share = T(0.5) * (1 + tanh(x * (c + d * square)));
-y = x * share;
+const T square = x * x, share = 1 / (1 + exp(-2 * x * (c + d * square)));  // exact near 0 too
+y = share == 0 ? 0 : x * share;
 // Where the share is 0 or 1, the rest is 0; and so it is where the square is infinite.
 slope = share + (share > 0 && share < 1 ? 2 * y * (1 - share) * (c + 3 * d * square) : 0);
 """

@@ -18,6 +18,16 @@ PARTS = 64  # that each column is summed in, before these are
 SOURCE = (
     f"#define COLUMNS {COLUMNS}\n#define ROWS {ROWS}\n"
     + r"""
+// What a row is multiplied by before it is squared: a power of two, so that no square overflows, or
+// vanishes; for nearly all rows that is 1.
+__device__ T unit(T most, T eps) {
+  if (most < T(1e15) && (eps > T(1e-30) || most > T(1e-12) || most == 0)) return 1;
+  if (most - most != 0) return 1;  // not finite
+  int power = ilogb(most);
+  if (eps > 0) power = max(power, ilogb(eps) / 2 - 1);
+  return ldexp(T(1), -power);
+}
+
 extern "C" __global__ void layer_norm(const T* x, const T* gain, const T* bias, T* y, T* mean,
                                       T* scale, T eps, int rows, int C) {
   long long row = ((long long)blockIdx.x * blockDim.x + threadIdx.x) / 32;
@@ -25,15 +35,17 @@ extern "C" __global__ void layer_norm(const T* x, const T* gain, const T* bias, 
   if (row >= rows) return;
   x += row * C;
   y += row * C;
-  T sum = 0, squares = 0;
-  for (int c = lane; c < C; c += 32) sum += x[c];
+  T most = 0, sum = 0, squares = 0;
+  for (int c = lane; c < C; c += 32) most = max(most, max(x[c], -x[c]));
+  T u = unit(warp_max(most), eps);
+  for (int c = lane; c < C; c += 32) sum += x[c] * u;
   T m = warp_sum(sum) / C;
-  for (int c = lane; c < C; c += 32) squares += (x[c] - m) * (x[c] - m);
-  T r = 1 / sqrt(warp_sum(squares) / C + eps);
-  for (int c = lane; c < C; c += 32) y[c] = (x[c] - m) * r * gain[c] + bias[c];
+  for (int c = lane; c < C; c += 32) squares += (x[c] * u - m) * (x[c] * u - m);
+  T r = 1 / sqrt(warp_sum(squares) / C + eps * u * u);
+  for (int c = lane; c < C; c += 32) y[c] = (x[c] * u - m) * r * gain[c] + bias[c];
   if (lane == 0) {
-    mean[row] = m;
-    scale[row] = r;
+    mean[row] = m / u;
+    scale[row] = r * u;
   }
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Any
 
@@ -23,13 +24,14 @@ def linear(xp: Any, x: Array, weight: Array, bias: Array = None) -> Any:
     Its gradient is laid out as rows but once, and its ones are kept.
     """
     check_linear(x, weight, bias)
-    rows = x.reshape(-1, x.shape[-1])
+    N = math.prod(x.shape[:-1])
+    rows = x.reshape(N, x.shape[-1])
     y = product(xp, rows, weight)
     if bias is not None:
         y += bias
 
     def vjp(g: Array) -> tuple[Array, Array, Array]:
-        g = g.reshape(-1, weight.shape[1])
+        g = g.reshape(N, weight.shape[1])
         dbias = None if bias is None else xp.matmul(_ones(xp, len(g), g.dtype), g)
         return product(xp, g, weight.T).reshape(x.shape), product(xp, rows.T, g), dbias
 

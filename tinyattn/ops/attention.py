@@ -5,6 +5,7 @@ room. But an answer is a weighted mean, and a mean can be taken over one block o
 other: when a larger score turns up, what was added up so far is scaled down. The weights are not
 kept; the way back computes them again, block by block. So memory grows with T and not with its
 square (derivations/06_attention.md), but for a mask, and on a GPU, which takes all in one block.
+Where that meets ∞ or NaN, it is done again by selection (selected.py).
 The chapter on attention (`tinyattn/attention/`) builds on it. Next: the same on a GPU (cuda/), or,
 without, the checks of all these gradients (gradcheck.py).
 """
@@ -19,6 +20,7 @@ import numpy as np
 from tinyattn.backend import Array
 from tinyattn.noise import Noise, Site, check_rate
 from tinyattn.op import Mask, op
+from tinyattn.ops.selected import Selection
 from tinyattn.ops.tiling import Part, Tiling
 
 
@@ -55,16 +57,38 @@ def attention(
     """
     check_attention(q, k, v)
     check_rate(dropout, "attention: dropout")
-    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    scale = 1 / math.sqrt(max(1, q.shape[-1])) if scale is None else scale
     y_like = q  # in memory, y is to lie as q does
     q, k, v = _one_lead(xp, q, k, v)
-    (*lead, T, _), S, E = q.shape, k.shape[-2], v.shape[-1]
-    tiling = Tiling(xp, tuple(lead), T, S, allowed, causal, q.dtype)
+    lead, T, S, E = q.shape[:-2], q.shape[-2], k.shape[-2], v.shape[-1]
+    tiling = Tiling(xp, lead, T, S, allowed, causal, q.dtype)
     drops = noise.site(dropout) if noise is not None and dropout else None
     upscale = 1 / (1 - dropout) if drops else 1.0
-    pairs = _Pairs(xp, k, tiling, drops)
     y = _empty_like(xp, y_like, (*lead, T, E))
-    log_total = xp.empty((*lead, 1, T), dtype=q.dtype)  # ln Σ_s exp(score)
+    selection = Selection(xp, q, k, v, tiling, drops, scale, upscale)
+    with np.errstate(invalid="ignore", over="ignore"):  # such numbers are seen to below
+        by_blocks = _by_blocks(xp, q, k, v, y, tiling, drops, scale, upscale)
+    if not _finite(xp, y):
+        return selection.answers(y), lambda g: (*selection.gradients(g), None)
+
+    def vjp(g: Array) -> tuple[Array, ...]:
+        with np.errstate(invalid="ignore", over="ignore"):
+            found = by_blocks(g)
+        if not all(_finite(xp, a) for a in found):
+            found = selection.gradients(g)
+        return *found, None
+
+    return y, vjp
+
+
+def _by_blocks(
+    xp: Any, q: Array, k: Array, v: Array, y: Array, tiling: Tiling, drops: Site | None,
+    scale: float, upscale: float,
+) -> Any:  # fmt: skip
+    """Into y: the answers, one block of keys after the other. Returns: g -> dq, dk, dv."""
+    E = v.shape[-1]
+    pairs = _Pairs(xp, k, tiling, drops)
+    log_total = xp.empty((*tiling.lead, 1, tiling.T), dtype=q.dtype)  # ln Σ_s exp(score)
 
     for part, queries, blocks in tiling.blocks():
         q_turned = _turned_copy(xp, q[part][..., queries, :])
@@ -75,7 +99,7 @@ def attention(
             found.add(e, pairs.thinned(e, part, queries, keys), v[part][..., keys, :])
         y[part][..., queries, :], log_total[part][..., queries] = found.mean(upscale)
 
-    def vjp(g: Array) -> tuple[Array, Array, Array, None]:
+    def vjp(g: Array) -> tuple[Array, Array, Array]:
         dq, dk, dv = (xp.zeros_like(a) for a in (q, k, v))
         for part, queries, blocks in tiling.blocks():
             q_rows = xp.array(q[part][..., queries, :], order="C")
@@ -99,9 +123,9 @@ def attention(
                 dq[part][..., queries, :] += xp.matmul(_turn(ds), k[part][..., keys, :])
                 dk[part][..., keys, :] += xp.matmul(ds, q_rows)
         dq *= scale
-        return dq, dk, dv, None
+        return dq, dk, dv
 
-    return y, vjp
+    return vjp
 
 
 class _Pairs:
@@ -166,6 +190,11 @@ class _Found:
         if self.may_see_nothing:
             self.largest[self.largest == -math.inf] = 0
         return self.sum, self.largest + xp.log(total)
+
+
+def _finite(xp: Any, a: Array) -> bool:
+    """Whether all numbers are finite."""
+    return bool(xp.isfinite(a).all())
 
 
 def _one_lead(xp: Any, q: Array, k: Array, v: Array) -> tuple[Array, ...]:

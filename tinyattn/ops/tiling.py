@@ -3,7 +3,7 @@
 Attention asks every query about every key, T × S pairs for each head of each text. This file says
 in which order: a few queries of a few heads at a time, against blocks of the keys that they may
 attend to, so that what is computed for one block fits the cache of a core. It is bookkeeping, with
-no mathematics in it, and can be skipped. Next: attention itself.
+no mathematics in it, and can be skipped. Next: attention that leaves out what is hidden.
 """
 
 from __future__ import annotations
@@ -95,6 +95,16 @@ class Tiling:
         bias = self._bias_of(part, queries, keys)
         if bias is not None:
             scores += bias
+
+    def allowed(self, head: tuple[int, ...]) -> Array:
+        """Which keys each query of one head may attend to, (T, S)."""
+        xp = self.xp
+        may = xp.ones((self.T, self.S), dtype=bool)
+        if self.lag is not None:
+            may = xp.arange(self.S) <= xp.arange(self.T)[:, None] + self.lag
+        part = tuple(slice(i, i + 1) for i in head)
+        bias = self._bias_of(part, slice(0, self.T), slice(0, self.S))
+        return may if bias is None else may & (bias.reshape(bias.shape[-2:]).T == 0)
 
     def _diagonal(self, shape: tuple[int, int], ahead: int, dtype: Any) -> Array:
         """0 where query j sees key i, else -∞; the first query sees none of these keys.
