@@ -40,7 +40,6 @@ for step in range(STEPS):
     loss = ops.cross_entropy(logits[:, 5:], batch[:, 6:])  # only the sum is trained
     loss.backward()
     for optimizer in optimizers:
-        optimizer.flat.collect()  # the gradients that backward left
         optimizer.step(schedule(step))
     if step % 50 == 0 or step == STEPS - 1:
         print(f"step {step:3d}  loss {loss.item():.3f}")

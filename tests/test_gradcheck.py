@@ -83,6 +83,21 @@ def test_nan_is_not_agreement() -> None:
         gradcheck(lambda x: (x - 100).log(), X)
 
 
+@pytest.mark.parametrize("scale", [1e-30, 1e-7, 1.0, 1e7, 1e30])
+def test_a_wrong_gradient_is_seen_however_small_the_function_is(scale: float) -> None:
+    """The tolerance follows the size of what is compared."""
+    with pytest.raises(AssertionError, match="promises"):
+        gradcheck(lambda a: a * a.detach() * scale, [1.0, 2.0])
+    assert gradcheck(lambda a: a * a * scale, [1.0, 2.0])
+
+
+def test_where_the_slope_is_nothing_a_curve_is_no_mistake() -> None:
+    """The quotient of x³ at 0 is the square of the step, and not 0."""
+    for scale in (1e-7, 1.0, 1e7):
+        assert gradcheck(lambda x, s=scale: x**3 * s, np.zeros(2))
+    assert gradcheck(lambda x: x * 0.0, X)
+
+
 def test_float32_is_refused() -> None:
     with pytest.raises(TypeError, match="input 1 must be float64; got float32"):
         gradcheck(lambda x, y: x, X, X.astype(np.float32))

@@ -17,6 +17,9 @@ from tinyattn.backend import asarray, asnumpy
 from tinyattn.graph import no_grad
 from tinyattn.tensor import Tensor
 
+ROUNDING = 64 * np.finfo(np.float64).eps
+"""How far off an output may be, as a share of it: some operations, each rounded."""
+
 
 def gradcheck(
     function: Callable[..., Any],
@@ -34,7 +37,8 @@ def gradcheck(
             abs), where no gradient exists.
         directions: how many random pairs (v, u) to try, one input at a time and all at once.
         step: half the distance between the two evaluations, in units of the inputs.
-        tolerance: allowed difference, relative to the larger of 1 and both numbers.
+        tolerance: allowed difference, relative to the larger of both numbers. What rounding and
+            the finite step may add to it is found out and allowed too.
     Returns: True.
     Raises: AssertionError with both numbers if they differ; TypeError for float32 inputs, in which
         rounding would hide what is to be seen.
@@ -57,15 +61,12 @@ def gradcheck(
         grads = [np.zeros_like(d) if t.grad is None else asnumpy(t.grad)
                  for t, d in zip(tensors, v, strict=True)]  # fmt: skip
         promised = _inner(grads, v)
-        with no_grad():
-            ahead, behind = (
-                _evaluate(function, [a + h * d for a, d in zip(x, v, strict=True)], device)[1]
-                for h in (step, -step)
-            )
-        measured = _inner(u, [a.numpy() - b.numpy() for a, b in zip(ahead, behind, strict=True)])
-        measured /= 2 * step
-        size = max(1.0, abs(promised), abs(measured))
-        if not abs(promised - measured) <= tolerance * size:
+        measured = _quotient(function, x, v, u, step, device)
+        sizes = sum(float(np.abs(a * y.numpy()).sum()) for a, y in zip(u, outputs, strict=True))
+        allowed = tolerance * max(abs(promised), abs(measured)) + ROUNDING * sizes / step
+        if abs(promised - measured) > allowed:  # hardly ever: is it the step that is too long?
+            allowed += 2 * abs(measured - _quotient(function, x, v, u, 2 * step, device))
+        if not abs(promised - measured) <= allowed:
             raise AssertionError(
                 f"gradcheck: moving {'input ' + str(moved[0]) if len(moved) == 1 else 'all inputs'}"
                 f" of shapes {[a.shape for a in x]}: the gradient promises {promised:.10g}, "
@@ -81,6 +82,19 @@ def _evaluate(
     leaves = [Tensor(a, requires_grad=True, device=device) for a in at]
     out = function(*leaves)
     return leaves, list(out) if isinstance(out, (list, tuple)) else [out]
+
+
+def _quotient(
+    function: Callable[..., Any], x: list[np.ndarray], v: list[np.ndarray], u: list[np.ndarray],
+    h: float, device: str,
+) -> float:  # fmt: skip
+    """How fast ⟨u, function⟩ changes at x along v, from its values h before and h behind x."""
+    with no_grad():
+        ahead, behind = (
+            _evaluate(function, [a + s * d for a, d in zip(x, v, strict=True)], device)[1]
+            for s in (h, -h)
+        )
+    return _inner(u, [a.numpy() - b.numpy() for a, b in zip(ahead, behind, strict=True)]) / (2 * h)
 
 
 def _inner(a: list[np.ndarray], b: list[np.ndarray]) -> float:

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from tinyattn import ops
 from tinyattn.backend import TILE
 from tinyattn.models import GPT, GPTConfig
 from tinyattn.nn import Parameter
@@ -125,6 +126,32 @@ def test_muon_shares_its_matrices_out() -> None:
     for name, step in muon.flat.views(results[0]).items():
         longest = 0.01 * math.sqrt(128 / 8 if name == "wide" else 1)
         assert 0.8 * longest < np.linalg.norm(step, 2) < 1.2 * longest
+
+
+@pytest.mark.parametrize("name", ["adamw", "muon"])
+def test_a_step_takes_the_gradients_from_where_backward_leaves_them(name: str) -> None:
+    """A loop of `backward` and `step` trains, and each gradient counts once."""
+    model = GPT(MODEL)
+    optimizers, ids = make_optimizers(model, name), np.array([[1, 2, 3, 4]])
+    losses = []
+    for _ in range(12):
+        loss = ops.cross_entropy(model(ids[:, :-1]), ids[:, 1:])
+        losses.append(loss.item())
+        loss.backward()
+        for optimizer in optimizers:
+            optimizer.step(0.02)
+        assert all(parameter.grad is None for parameter in model.parameters())
+    assert losses[-1] < 0.5 * losses[0]
+
+
+def test_a_trainers_gradients_are_not_mixed_with_what_backward_left() -> None:
+    w = Parameter(np.ones(3))
+    optimizer = AdamW([("w", w)], weight_decay=0.0)
+    w.grad = np.full(3, -1.0)
+    optimizer.flat.grads[...] = 1.0
+    with ThreadPoolExecutor(1) as executor:
+        optimizer.step(0.1, executor)
+    np.testing.assert_allclose(w.data, 0.9)
 
 
 @pytest.mark.parametrize("name", ["adamw", "muon"])

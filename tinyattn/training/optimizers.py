@@ -65,7 +65,13 @@ class AdamW:
         self.steps = 0
 
     def step(self, learning_rate: float, executor: Executor | None = None) -> None:
-        """Move the parameters against their gradients; the executor's threads share the work."""
+        """Move the parameters against the gradients that `backward` left, and clear these.
+
+        Args: executor: of a trainer, which has put the gradients into `flat.grads` itself; its
+            threads share the work.
+        """
+        if executor is None:
+            self.flat.collect()
         self.steps += 1
         rate = float(learning_rate) * self.scale  # np.float64 would widen float32
         (b1, b2), xp = self.betas, self.flat.xp
@@ -145,7 +151,13 @@ class Muon:
         self.steps = 0
 
     def step(self, learning_rate: float, executor: Executor | None = None) -> None:
-        """Move the parameters; the matrices are shared out over the executor's threads."""
+        """Move the parameters by the gradients that `backward` left, and clear these.
+
+        Args: executor: of a trainer, which has put the gradients into `flat.grads` itself; its
+            threads share the work.
+        """
+        if executor is None:
+            self.flat.collect()
         self.steps += 1
         rate = float(learning_rate)  # np.float64 would widen float32
         xp, in_turn = self.flat.xp, executor.map if executor else map

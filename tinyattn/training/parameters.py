@@ -51,7 +51,12 @@ class FlatParameters:
         return {id(parameter): pieces[name] for name, parameter in self.named.items()}
 
     def collect(self) -> None:
-        """Move the gradients that `backward` left in the parameters into `grads`."""
+        """Move the gradients that `backward` left in the parameters into `grads`.
+
+        A parameter without one gets 0; if none has one, `grads` stays as it is.
+        """
+        if all(parameter.grad is None for parameter in self.named.values()):
+            return
         for name, piece in self.views(self.grads).items():
             gradient = self.named[name].grad
             piece[...] = 0 if gradient is None else gradient
