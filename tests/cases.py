@@ -129,7 +129,7 @@ def reshape(np: Any, x: Any, shape: Any) -> Any:
 
 
 def transpose(np: Any, x: Any, axes: Any = None) -> Any:
-    return np.transpose(x, axes and [a % x.ndim for a in axes])
+    return np.transpose(x, None if axes is None else [int(a) % x.ndim for a in axes])
 
 
 def norm(np: Any, x: Any, **options: Any) -> Any:
@@ -164,7 +164,7 @@ def attention(
     np: Any, q: Any, k: Any, v: Any, allowed: Any = True, causal: bool = False,
     scale: float | None = None, dropout: float = 0.0, noise: Noise | None = None,
 ) -> Any:  # fmt: skip
-    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    scale = 1 / math.sqrt(max(1, q.shape[-1])) if scale is None else scale
     if causal:
         T, S = q.shape[-2], k.shape[-2]
         allowed = np.logical_and(allowed, np.arange(S) <= np.arange(T)[:, None] + (S - T))
@@ -189,7 +189,7 @@ def flip(np: Any, x: Any, axis: Any = None) -> Any:
 
 def picks(np: Any, indices: Any, n: int) -> Any:
     """One-hot rows: 1 where an index points, counted from the end if it is negative."""
-    return 1.0 * (indices[..., None] % n == np.arange(n))
+    return 1.0 * (indices.astype(int)[..., None] % n == np.arange(n))
 
 
 def gather(np: Any, x: Any, indices: Any, axis: int = -1) -> Any:
@@ -243,6 +243,7 @@ def reduction(formula: Formula, **first: Any) -> list[Case]:
     ways: list[dict[str, Any]] = [
         first, {"axis": 0}, {"axis": -1, "keepdims": True}, {"axis": (0, 2)},
         {"axis": (-1, 1), "keepdims": True}, {"axis": None, "keepdims": True}, {"axis": ()},
+        {"axis": np.int64(1)}, {"axis": (np.int64(2), 0)},
     ]  # fmt: skip
     return [*(case(formula, normal(2, 3, 4), **way) for way in ways), case(formula, normal(1, 1))]
 
@@ -292,7 +293,10 @@ CASES: dict[str, list[Case]] = {
     "var": reduction(like("var"), axis=1),
     "std": [case(like("std"), normal(2, 3, 4), axis=axis) for axis in (None, 1, (0, 2))],
     "norm": reduction(norm),
-    "cumsum": [case(like("cumsum"), normal(3, 4), axis=axis) for axis in (0, 1, -1)],
+    "cumsum": [
+        *(case(like("cumsum"), normal(3, 4), axis=axis) for axis in (0, 1, -1, None)),
+        case(lambda np, x, axis: x * 1.0, normal(), axis=0),
+    ],
     "logsumexp": reduction(logsumexp),
     "reshape": [
         case(reshape, normal(2, 6), shape=(3, -1)),
@@ -302,6 +306,7 @@ CASES: dict[str, list[Case]] = {
     "transpose": [
         case(transpose, normal(2, 3, 4)),
         case(transpose, normal(2, 3, 4), axes=(1, -1, 0)),
+        case(transpose, normal(2, 3, 4), axes=(np.int64(2), np.int8(0), 1)),
         case(transpose, normal()),
     ],
     "swapaxes": [
@@ -319,7 +324,9 @@ CASES: dict[str, list[Case]] = {
         case(lambda np, x, widths, value=0.0:
              np.pad(x, widths, mode="constant", constant_values=value),
              normal(2, 3), widths=widths, value=value)
-        for widths, value in [(1, 0.0), ((1, 2), 3.0), (((1, 0), (2, 3)), -1.0), (((0, 2),), 0.0)]
+        for widths, value in [(1, 0.0), ((1, 2), 3.0), (((1, 0), (2, 3)), -1.0), (((0, 2),), 0.0),
+                              (np.int64(2), np.float32(1)),
+                              (((np.int8(1), 0), (2, np.int64(3))), 0.0)]
     ],
     "tril": [
         case(lambda np, x, offset=0: np.tril(x, offset), normal(2, 3, 4), offset=offset)
@@ -344,19 +351,25 @@ CASES: dict[str, list[Case]] = {
         case(take_rows, normal(3, 4), np.array([3, 3]), axis=-1),
         case(like("take"), normal(3, 4, 2), np.array([[0, 1], [1, 3]]), axis=1, autograd=False),
         case(like("take"), normal(3, 4), 1, axis=1, autograd=False),
+        case(take_rows, normal(3, 4), np.array([2, 0, 2], np.uint8), axis=np.int64(1)),
+        case(take_rows, normal(3, 4), np.array([-1, 1, -3, 0], np.int8)),
+        case(take_rows, normal(3, 4), np.array([], int)),
     ],
     "gather": [
         case(gather, normal(2, 5), np.array([[0, 0, -1], [4, 3, 4]])),
         case(gather, normal(3, 2, 2), rng.integers(3, size=(4, 2, 2)), axis=0),
+        case(gather, normal(2, 300), np.array([[255, 0], [7, 255]], np.uint8)),
     ],
     "scatter_add": [
         case(scatter_add, normal(2, 5), np.array([[0, 0, -1], [4, 3, 4]]), normal(2, 3)),
         case(scatter_add, normal(3, 2), rng.integers(3, size=(4, 2)), normal(4, 2), axis=0),
+        case(scatter_add, normal(2, 5), np.array([[0, -1], [4, 4]], np.int16), normal(2, 2)),
     ],
     "embedding": [
         case(embedding, normal(5, 3), ids)
-        for ids in [np.array([[0, 2, 2], [4, 0, 0]]), np.array(3), np.zeros((2, 0), int)]
-    ],
+        for ids in [np.array([[0, 2, 2], [4, 0, 0]]), np.array(3), np.zeros((2, 0), int),
+                    np.array([4, 0, 4], np.int8), np.array([3, 3], np.uint16)]
+    ] + [case(embedding, normal(256, 2), np.array([[255, 0], [255, 128]], np.uint8))],
     "matmul": [
         case(like("matmul"), normal(*a), normal(*b))
         for a, b in [((2, 3), (3, 4)), ((3,), (3,)), ((3,), (3, 4)), ((2, 3), (3,)),
@@ -368,6 +381,8 @@ CASES: dict[str, list[Case]] = {
         case(linear, normal(5, 3), normal(3, 4)),
         case(linear, normal(3), normal(3, 4), normal(4)),
         case(linear, normal(0, 3), normal(3, 4), normal(4)),
+        case(linear, normal(2, 5, 0), normal(0, 4), normal(4)),
+        case(linear, normal(2, 5, 3), normal(3, 0), normal(0)),
     ],
     "einsum": [
         case(einsum, normal(2, 3), normal(3, 4), equation="ij,jk->ik"),
@@ -428,6 +443,8 @@ CASES: dict[str, list[Case]] = {
         case(attention, *(normal(2, 1, 70, 2) for _ in "qkv"), causal=True),
         case(attention, normal(3, 2), normal(5, 2), normal(5, 3), causal=True),
         case(attention, normal(5, 2), normal(3, 2), normal(3, 3), causal=True),
+        case(attention, normal(2, 3, 0), normal(2, 4, 0), normal(2, 4, 2)),
+        case(attention, normal(2, 3, 2), normal(2, 4, 2), normal(2, 4, 0)),
         case(attention, normal(2, 5, 2), normal(1, 6, 2), normal(6, 3), bits(5, 6), causal=True,
              dropout=0.5, noise=Noise(5)),
     ],

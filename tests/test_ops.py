@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from tinyattn import Tensor, backend, gradcheck, ops
 from tinyattn.backend import asarray, asnumpy
 from tinyattn.noise import Noise
+from tinyattn.op import op as make_op
 from tinyattn.tensor import OPS
 
 # The table of cases ------------------------------------------------------------------------
@@ -131,13 +132,173 @@ CHOSEN_SLOPES: dict[str, tuple[Callable[[Tensor], Tensor], list[float], list[flo
     "gelu by tanh is a switch far out": (lambda x: ops.gelu(x, exact=False), [-1e3, 1e3], [0, 1]),
     "layer norm of equals": (
         lambda x: ops.layer_norm(x, [1, 1], [0, 0], eps=1.0)[0], [7, 7], [0.5, -0.5]),
+    "logsumexp of equals shares, however large": (
+        lambda x: x.logsumexp(), [1e16, 1e16], [0.5, 0.5]),
+    "a negative power of 0 falls without end": (lambda x: 0.0**x, [-1], [-math.inf]),
+}  # fmt: skip
+
+NOT_CHOSEN: dict[str, Callable[[Tensor], Tensor]] = {
+    "where": lambda x: ops.where(x > 0, x, 0.0),
+    "where, the other way": lambda x: ops.where(x < 0, 0.0, x),
+    "relu": ops.relu,
+    "clip": lambda x: x.clip(low=0.0),
+    "maximum": lambda x: ops.maximum(x, 0.0),
+    "minimum": lambda x: -ops.minimum(-x, 0.0),
+    "max": lambda x: ops.stack([x, x.detach() * 0.0]).max(axis=0),
+    "min": lambda x: -ops.stack([-x, x.detach() * 0.0]).min(axis=0),
+    "tril": lambda x: ops.tril(ops.stack([x, x]))[0],
+}
+"""What gives 0 for a negative number, in which it has then no say, and x for the other."""
+
+STEEP_AT_0: dict[str, Callable[[Tensor], Tensor]] = {
+    "sqrt": ops.sqrt, "log": ops.log, "a power": lambda y: y**0.25,
+    "powers": lambda y: y ** [0.5, 0.5], "1/y": lambda y: 1 / y, "y⁻²": lambda y: y**-2,
+    "a quotient": lambda y: [1.0, 1.0] / y, "abs": lambda y: abs(y).sqrt(),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("claim", CHOSEN_SLOPES)
+@pytest.mark.filterwarnings("ignore:divide by zero")
 def test_slope(claim: str, device: str) -> None:
     function, x, expected = CHOSEN_SLOPES[claim]
     assert_allclose(slope(function, np.array(x, float), device), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("steep", STEEP_AT_0)
+@pytest.mark.parametrize("choice", NOT_CHOSEN)
+@pytest.mark.filterwarnings("ignore:divide by zero")
+def test_what_was_not_chosen_has_no_say_however_steep_it_is_there(
+    choice: str, steep: str, device: str
+) -> None:
+    """0·∞ would be NaN."""
+
+    def after(x: Tensor) -> Tensor:
+        return STEEP_AT_0[steep](NOT_CHOSEN[choice](x))
+
+    expected = slope(STEEP_AT_0[steep], np.array([4.0, 4.0]), device)[0]
+    assert slope(after, np.array([4.0, -9.0]), device) == [expected, 0]
+
+
+STEEP_AND_UNUSED: dict[str, tuple[Callable[[Tensor], Tensor], float]] = {
+    "sqrt": (ops.sqrt, 0.0), "log": (ops.log, 0.0), "a power": (lambda x: x**0.5, 0.0),
+    "powers": (lambda x: x ** [0.5, 0.5], 0.0), "exponents": (lambda x: [0.0, 0.0] ** x, -1.0),
+    "1/x": (lambda x: 1 / x, 0.0), "a quotient": (lambda x: x / [2.0, 0.0], 0.0),
+    "norm": (lambda x: x.expand_dims(1).norm(axis=1), 0.0),
+    "exp": (ops.exp, 1e4),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STEEP_AND_UNUSED)
+@pytest.mark.filterwarnings("ignore:divide by zero", "ignore:overflow", "ignore:invalid value")
+def test_what_is_not_used_afterwards_has_no_say_either(name: str, device: str) -> None:
+    """A gradient of 0 stays 0 where the slope is infinite."""
+    function, at = STEEP_AND_UNUSED[name]
+    used = asarray(np.array([True, False]), device=device)
+    found = slope(lambda x: ops.where(used, function(x), 0.0), np.array([2.0, at]), device)
+    assert math.isfinite(found[0]) and found[1] == 0
+
+
+# Far out, where few digits are left: function, x, value, slope; in float32, or as said
+FAR_OUT: dict[str, tuple[Callable[[Tensor], Tensor], list[float], list[float], list[float]]] = {
+    "sigmoid near 0": (
+        ops.sigmoid, [-12, -15, -17, -20],
+        [6.144174e-06, 3.059022e-07, 4.139938e-08, 2.061154e-09],
+        [6.144137e-06, 3.059021e-07, 4.139938e-08, 2.061154e-09]),
+    "sigmoid near 1": (ops.sigmoid, [17, 20], [1, 1], [4.139938e-08, 2.061154e-09]),
+    "log of sigmoid": (lambda x: x.sigmoid().log(), [-20, -60], [-20, -60], [1, 1]),
+    "tanh near ±1": (ops.tanh, [-10, 12], [-1, 1], [8.244614e-09, 1.510054e-10]),
+    "gelu": (
+        ops.gelu, [-1e4, -10, -5, -3.6, 1e4],
+        [0, -7.619853e-23, -1.4332579e-06, -5.727911e-04, 1e4],
+        [0, -7.618400e-22, -7.146946e-06, -2.043739e-03, 1]),
+    "gelu by tanh": (
+        lambda x: ops.gelu(x, exact=False), [-3e38, -8, -5, 3e38],
+        [0, -3.107783e-21, -2.291796e-07, 3e38], [0, -4.714785e-20, -1.546362e-06, 1]),
+    "norm of large": (ops.norm, [3e25, 4e25], [5e25], [0.6, 0.8]),
+    "norm of small": (ops.norm, [3e-25, 4e-25], [5e-25], [0.6, 0.8]),
+    "norm of the smallest": (ops.norm, [1e-44, 0], [1e-44], [1, 0]),
+    "std of large": (ops.std, [1e20, -1e20], [1e20], [0.5, -0.5]),
+    "std of small": (ops.std, [1e-30, 3e-30], [1e-30], [-0.5, 0.5]),
+    "std of large equals": (ops.std, [3e38, 3e38], [0], [0, 0]),
+    "var of large": (ops.var, [1e19, 1.5e19, 1e19, 1.5e19], [6.25e36],
+                     [-1.25e18, 1.25e18, -1.25e18, 1.25e18]),
+    "layer norm of large": (
+        lambda x: ops.layer_norm(x, [1, 1], [0, 0])[0], [1e20, -1e20], [1], [0, 0]),
+    "layer norm of small": (
+        lambda x: ops.layer_norm(x, [1, 1], [0, 0], eps=0.0)[0], [3e-25, -1e-25], [1], [0, 0]),
+    "layer norm of what eps hides": (
+        lambda x: ops.layer_norm(x, [1, 1], [0, 0])[0], [1e-25, -1e-25], [3.162278e-23],
+        [158.1139, -158.1139]),
+    "logsumexp": (lambda x: x.logsumexp(), [1e9, 1e9], [1e9], [0.5, 0.5]),
+}  # fmt: skip
+FAR_OUT_IN_FLOAT64: dict[str, tuple[Callable[[Tensor], Tensor], list[float], list, list]] = {
+    "gelu": (ops.gelu, [-30, -10, -5, 1e306],
+             [-1.4720141781e-196, -7.6198530242e-23, -1.4332578594e-06, 1e306],
+             [-4.4160316907e-195, -7.6184000965e-22, -7.1469460018e-06, 1]),
+    "gelu by tanh": (lambda x: ops.gelu(x, exact=False), [-1e306, 1e306], [0, 1e306], [0, 1]),
+    "norm": (ops.norm, [3e200, 4e200], [5e200], [0.6, 0.8]),
+    "sigmoid": (ops.sigmoid, [-40, -700], [4.248354255e-18, 9.859676543759e-305],
+                [4.248354255e-18, 9.859676543759e-305]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("dtype", "name"),
+    [*(("float32", n) for n in FAR_OUT), *(("float64", n) for n in FAR_OUT_IN_FLOAT64)],
+)
+def test_far_out_values_and_slopes_keep_their_digits(dtype: str, name: str, device: str) -> None:
+    table = FAR_OUT if dtype == "float32" else FAR_OUT_IN_FLOAT64
+    function, at, value, slopes = table[name]
+    x = Tensor(at, dtype=dtype, device=device, requires_grad=True)
+    y = function(x)
+    y.backward(asarray(np.ones(y.shape, dtype), device=device))
+    assert_allclose(np.ravel(y.numpy()), np.array(value, dtype), rtol=2e-6)
+    assert_allclose(asnumpy(x.grad), np.array(slopes, dtype), rtol=5e-6, atol=1e-45)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("of", ["keys", "values", "queries"])
+@pytest.mark.parametrize("how", ["allowed", "causal", "allowed, with dropout"])
+@pytest.mark.parametrize("T", [5, 70])
+def test_what_attention_hides_may_be_no_number(
+    T: int, how: str, of: str, bad: float, device: str
+) -> None:
+    """The last three positions are hidden from the others, and nobody uses their answers."""
+    q, k, v, u = (np.random.default_rng(seed).normal(size=(2, T, 4)) for seed in range(4))
+    u[:, -3:] = 0
+    allowed = np.tri(T, dtype=bool) if how == "causal" else np.ones((T, T), bool)
+    allowed[:-3, -3:] = False
+    options = {"dropout": 0.3} if "dropout" in how else {}
+
+    def run(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> list[np.ndarray]:
+        leaves = [Tensor(a, requires_grad=True, device=device) for a in (q, k, v)]
+        noise = {"noise": Noise(5)} if options else {}
+        mask = () if how == "causal" else (asarray(allowed, device=device),)
+        y = ops.attention(*leaves, *mask, causal=how == "causal", **options, **noise)
+        y.backward(asarray(u, device=device))
+        return [y.numpy()[:, :-3], *(asnumpy(leaf.grad) for leaf in leaves)]
+
+    expected = run(q, k, v)
+    spoilt = {"queries": q, "keys": k, "values": v}
+    spoilt[of] = spoilt[of].copy()
+    spoilt[of][:, -2] = bad
+    for a, b in zip(run(*spoilt.values()), expected, strict=True):
+        assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_what_softmax_and_cross_entropy_leave_out_may_be_no_number(bad: float, device: str) -> None:
+    z = Tensor([1.0, bad, 2.0], requires_grad=True, device=device)
+    ops.softmax(z, asarray(np.array([True, False, True]), device=device)).backward(
+        asarray(np.array([1.0, bad, 3.0]), device=device)
+    )
+    p = 1 / (1 + math.e)
+    assert_allclose(asnumpy(z.grad), [-2 * p * (1 - p), 0, 2 * p * (1 - p)], rtol=1e-12)
+    z = Tensor([[0.0, 0.0], [bad, 1.0]], requires_grad=True, device=device)
+    loss = ops.cross_entropy(z, asarray(np.array([0, -1]), device=device), ignore=-1)
+    loss.backward()
+    assert_allclose(loss.item(), math.log(2))
+    assert_array_equal(asnumpy(z.grad), [[-0.5, 0.5], [0, 0]])
 
 
 def test_impossible_classes_cost_infinitely_many_nats_and_others_stay_exact(device: str) -> None:
@@ -214,7 +375,23 @@ MISTAKES: dict[str, tuple[type[Exception], Mistake]] = {
     r"add: .*broadcast.*\(2, 3\) and \(2, 2\)": (ValueError, lambda x: x + x[:, :2]),
     r"add: argument 'b' is missing": (TypeError, lambda x: ops.add(x)),
     r"exp: takes 1 arrays": (TypeError, lambda x: ops.exp(x, 1)),
-    r"exp: .*unexpected.*'base'": (TypeError, lambda x: ops.exp(x, base=2)),
+    r"exp: unexpected argument 'base'; it takes x": (TypeError, lambda x: ops.exp(x, base=2)),
+    r"softmax: unexpected argument 'dim'; did you mean 'axis'": (
+        TypeError, lambda x: ops.softmax(x, dim=-1)),
+    r"sum: unexpected argument 'keepdim'; did you mean 'keepdims'": (
+        TypeError, lambda x: x.sum(axis=0, keepdim=True)),
+    r"dropout: unexpected argument 'p'; did you mean 'rate'": (
+        TypeError, lambda x: ops.dropout(x, p=0.5, noise=None)),
+    r"embedding: unexpected argument 'weights'; did you mean 'weight'": (
+        TypeError, lambda x: ops.embedding(weights=x, ids=[0])),
+    r"clip: low is an option, which has no gradient; got a Tensor": (
+        TypeError, lambda x: x.clip(low=Tensor(0.5))),
+    r"clip: limits must be numbers; got ndarray; use maximum": (
+        TypeError, lambda x: x.clip(low=np.array([0.5, 1.0, 1.0]))),
+    r"pad: value must be a number": (TypeError, lambda x: ops.pad(x, 1, value=np.ones(2))),
+    r"einsum: needs arrays; got \(2, 3\) and 2.0": (
+        TypeError, lambda x: ops.einsum("ij,->ij", x, 2.0)),
+    r"concatenate: .*\(2, 3\) and 1.0": (ValueError, lambda x: ops.concatenate([x, 1.0])),
     r"multiply: operands must be real": (TypeError, lambda x: x * [1j, 1, 1]),
     r"add: tensors must share one precision": (TypeError, lambda x: x + x.astype("float32")),
     r"matmul: inner sizes.*3 != 2; did you mean b.swapaxes": (ValueError, lambda x: x @ x),
@@ -223,18 +400,33 @@ MISTAKES: dict[str, tuple[type[Exception], Mistake]] = {
     r"linear: bias must be \(2,\)": (ValueError, lambda x: ops.linear(x, x.T, x)),
     r"layer_norm: gain and bias must be \(3,\)": (
         ValueError, lambda x: ops.layer_norm(x, x[0], x[0, :2])),
+    r"layer_norm: gain and bias must be \(3,\).*got NoneType and NoneType; .* ones and zeros": (
+        ValueError, lambda x: ops.layer_norm(x, None, None)),
+    r"layer_norm: x must be \(..., C\) with C at least 1": (
+        ValueError, lambda x: ops.layer_norm(x[:, :0], x[0, :0], x[0, :0])),
     r"einsum: .* is for 2 operands; got 1": (ValueError, lambda x: ops.einsum("i,j", x)),
     r"einsum: 'i' names 1 axes": (ValueError, lambda x: ops.einsum("i->", x)),
     r"einsum: axis 'j' has sizes": (ValueError, lambda x: ops.einsum("ij,ij->j", x, x[:, :2])),
     r"concatenate: needs at least one": (ValueError, lambda x: ops.concatenate([])),
     r"concatenate: .*must match": (ValueError, lambda x: ops.concatenate([x, x[:, :2]])),
     r"split: sizes must add up to 3": (ValueError, lambda x: ops.split(x, [1, 1], axis=1)),
-    r"split: sizes must add up to 2,": (ValueError, lambda x: ops.split(x, 3)),
+    r"split: sizes must add up to 2,.* 3 equal parts do not; give a list of sizes": (
+        ValueError, lambda x: ops.split(x, 3)),
+    r"split: axis 2 is out of bounds": (ValueError, lambda x: ops.split(x, 3, axis=2)),
     r"reshape: .*\(2, 3\)": (ValueError, lambda x: x.reshape(4, 2)),
     r"transpose: axis 2 is out of bounds": (ValueError, lambda x: x.transpose(0, 2)),
     r"squeeze: ": (ValueError, lambda x: x.squeeze(axis=0)),
     r"broadcast_to: ": (ValueError, lambda x: x.broadcast_to((3, 2))),
     r"sum: axis 2 is out of bounds": (ValueError, lambda x: x.sum(axis=2)),
+    r"mean: axis 2 is out of bounds for the 2 axes of shape \(2, 3\)": (
+        ValueError, lambda x: x.mean(axis=2)),
+    r"max: axis -3 is out of bounds": (ValueError, lambda x: x.max(axis=(0, -3))),
+    r"var: axis 5 is out of bounds": (ValueError, lambda x: x.var(axis=5)),
+    r"logsumexp: axis 2 is out of bounds": (ValueError, lambda x: x.logsumexp(axis=2)),
+    r"cumsum: axis 2 is out of bounds": (ValueError, lambda x: x.cumsum(axis=2)),
+    r"std: an axis is named twice in \(0, -2\)": (ValueError, lambda x: x.std(axis=(0, -2))),
+    r"norm: axis must be None, a whole number or a tuple; got 0.5": (
+        TypeError, lambda x: x.norm(axis=0.5)),
     r"mean: needs at least one": (ValueError, lambda x: x[:0].mean()),
     r"max: needs at least one": (ValueError, lambda x: x[:0].max(axis=0)),
     r"min: needs at least one": (ValueError, lambda x: x[:0].min(axis=0)),
@@ -244,6 +436,8 @@ MISTAKES: dict[str, tuple[type[Exception], Mistake]] = {
     r"softmax: ": (ValueError, lambda x: x[:, :0].softmax()),
     r"log_softmax: ": (ValueError, lambda x: x[:, :0].log_softmax()),
     r"softmax: allowed must be boolean": (TypeError, lambda x: ops.softmax(x, [1, 0, 1])),
+    r"softmax: allowed must fit x \(2, 3\); got \(4, 1, 1\)": (
+        ValueError, lambda x: ops.softmax(x, np.ones((4, 1, 1), bool))),
     r"where: condition must be boolean": (TypeError, lambda x: ops.where([1, 0, 1], x, 0.0)),
     r"clip: low must not be above high": (ValueError, lambda x: x.clip(1, 0)),
     r"getitem: ": (IndexError, lambda x: x[2]),
@@ -257,8 +451,24 @@ MISTAKES: dict[str, tuple[type[Exception], Mistake]] = {
     r"scatter_add: values must have the shape": (
         ValueError, lambda x: ops.scatter_add(x, [[0], [1]], x)),
     r"embedding: ids must be integers": (TypeError, lambda x: ops.embedding(x, [0.5])),
+    r"embedding: ids must be integers; got bool": (
+        TypeError, lambda x: ops.embedding(x, [True, False])),
+    r"take: indices must be integers; got bool": (
+        TypeError, lambda x: ops.take(x, np.array([True, True]))),
+    r"gather: indices must be integers; got bool": (
+        TypeError, lambda x: ops.gather(x, np.ones((2, 3), bool))),
+    r"scatter_add: indices must be integers; got bool": (
+        TypeError, lambda x: ops.scatter_add(x, np.ones((2, 3), bool), x)),
+    r"cross_entropy: targets must be integers; got bool": (
+        TypeError, lambda x: ops.cross_entropy(x, np.ones(2, bool))),
+    r"embedding: weight must be \(V, C\), .*got \(3,\)": (
+        ValueError, lambda x: ops.embedding(x[0], [0])),
+    r"embedding: weight must be \(V, C\), .*got \(1, 2, 3\)": (
+        ValueError, lambda x: ops.embedding(x.expand_dims(0), [0])),
     r"embedding: ids must lie in 0..1; got -1..0": (
         IndexError, lambda x: ops.embedding(x, [0, -1])),
+    r"rotate: cos must be an array, where x lives; got tuple": (
+        TypeError, lambda x: ops.rotate(x[:, :2], cos=[[1.0], [1.0]], sin=[[0.0], [0.0]])),
     r"rotate: .*got x \(2, 3\)": (ValueError, lambda x: ops.rotate(x, x[:, 0].data, x[:, 0].data)),
     r"cross_entropy: targets must have shape \(2,\)": (
         ValueError, lambda x: ops.cross_entropy(x, [0])),
@@ -284,6 +494,65 @@ def test_mistake_is_told(message: str) -> None:
     error, mistake = MISTAKES[message]
     with pytest.raises(error, match=message):
         mistake(Tensor(M))
+
+
+def test_an_op_that_forgets_its_gradient_is_told_what_it_has_to_return(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tinyattn.op.OPS", dict(OPS))
+
+    def twice(xp: Any, x: Any) -> Any:
+        return x * 2
+
+    def pair(xp: Any, a: Any, b: Any) -> Any:
+        return a + b, (lambda g: g,)
+
+    def bare(xp: Any, x: Any) -> Any:
+        return x * 2, lambda g: g * 2
+
+    def crooked(xp: Any, x: Any) -> Any:
+        return x * 2, (lambda g: g.sum() * x[0],)
+
+    x = Tensor([1.0, 2.0], requires_grad=True)
+    with pytest.raises(TypeError, match=r"twice: an op returns its value and, beside it, its vjp"):
+        make_op(twice)(x)
+    with pytest.raises(TypeError, match=r"pair: the vjp must be a tuple of 2 functions of g"):
+        make_op(pair)(x, x)
+    with pytest.raises(TypeError, match=r"bare: its vjp must return 1 gradients in a tuple"):
+        make_op(bare)(x).sum().backward()
+    with pytest.raises(RuntimeError, match=r"crooked: .* shape \(\) for an input of shape \(2,\)"):
+        make_op(crooked)(x).sum().backward()
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-30])
+def test_options_do_not_widen(scale: float) -> None:
+    """Numbers of NumPy and arrays without axes count as numbers."""
+    x = Tensor(np.array([[1.0, 2.0]]) * scale, dtype="float32", requires_grad=True)
+    half, one = np.array(0.5), np.float64(1)
+    for y in (
+        x.clip(low=half), x.clip(high=half), ops.pad(x, np.array(1), value=half),
+        ops.attention(x, x, x, scale=half), ops.layer_norm(x, [1, 1], [0, 0], eps=half),
+        ops.cross_entropy(x, [0], divisor=half), ops.dropout(x, rate=half, noise=Noise(0)),
+        x.clip(half, one), x.sum(axis=np.array(0)),
+    ):  # fmt: skip
+        x.zero_grad()
+        y.backward(np.ones(y.shape, np.float32))
+        assert (y.dtype, x.grad.dtype) == (np.float32, np.float32)
+
+
+def test_lists_and_arrays_name_axes_and_shapes_as_tuples_do() -> None:
+    x = Tensor(np.arange(6.0).reshape(1, 2, 3), requires_grad=True)
+    for axes in ([2, 0], np.array([2, 0]), (np.int64(2), np.int8(0))):
+        assert_array_equal(x.sum(axis=axes).numpy(), [3, 12])
+    for y in (x.reshape(np.array([3, 2])), x.broadcast_to(np.array([4, 2, 3])), x[np.int64(0)],
+              x.swapaxes(np.int64(0), np.int64(1)), x.expand_dims(np.int64(0)),
+              x.transpose(np.array([2, 0, 1])), x.squeeze(np.int64(0)), x[[]], x[np.array([])],
+              ops.take(x, []), ops.concatenate([x, x], axis=np.int64(1)), ops.flip(x, [0, 1]),
+              *ops.split(x, np.int64(3), axis=np.int64(2)),
+              *ops.split(x, np.array([1, 2]), axis=2)):  # fmt: skip
+        x.zero_grad()
+        y.backward(np.ones(y.shape))
+        assert x.grad.shape == x.shape and x.grad.sum() == y.size
 
 
 def test_devices_do_not_mix() -> None:

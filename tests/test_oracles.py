@@ -92,7 +92,7 @@ def reduced(name: str, default: Any = None, **extra: Any) -> Callable[..., Any]:
 TORCH: dict[str, Callable[..., Any]] = {
     "attention": attention,
     "cross_entropy": cross_entropy,
-    "cumsum": lambda t, x, axis: t.cumsum(x, axis),
+    "cumsum": lambda t, x, axis: t.cumsum(x, axis) if axis is not None else x.flatten().cumsum(0),
     "einsum": lambda t, *xs, equation: t.einsum(equation, *xs),
     "embedding": lambda t, weight, ids: t.nn.functional.embedding(ids, weight),
     "erf": lambda t, x: t.erf(x),

@@ -3,11 +3,15 @@
 A tensor that remembers (chapter 2) needs something to remember. Each function in this folder
 computes its value and says beside it how a gradient g = ∂loss/∂y of its result turns into the
 gradients of its inputs. This first file has what a pocket calculator has. Shapes broadcast as in
-NumPy; the decorator sums the gradients back. Next: functions of one number.
+NumPy; the decorator sums the gradients back.
+
+Where a slope is infinite, as that of 1/x at 0, a gradient of 0 stays 0: what the loss does not use
+has no say, and 0·∞ would be NaN. Next: functions of one number.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from tinyattn.backend import Array
@@ -17,6 +21,11 @@ from tinyattn.op import op
 def identity(g: Array) -> Array:
     """The gradient goes through unchanged."""
     return g
+
+
+def where_used(xp: Any, g: Array, slope: Any) -> Any:
+    """`slope`, but 1 where the gradient g that meets it is 0."""
+    return slope if isinstance(slope, (int, float)) else xp.where(g == 0, 1, slope)
 
 
 @op
@@ -72,7 +81,8 @@ def divide(xp: Any, a: Array, b: Array) -> Any:
     Shapes:   a, b broadcast to y
     """
     y = xp.divide(a, b)
-    return y, (lambda g: g / b, lambda g: -g * y / b)
+    return y, (lambda g: g / where_used(xp, g, b),
+               lambda g: -g * where_used(xp, g, y) / where_used(xp, g, b))  # fmt: skip
 
 
 @op
@@ -80,7 +90,8 @@ def power(xp: Any, a: Array, b: Array) -> Any:
     """a to the power b, element by element.
 
     Forward:  y = aᵇ
-    Backward: da = g·b·aᵇ⁻¹ (0 where b = 0), db = g·y·ln a (0 where a = 0)
+    Backward: da = g·b·aᵇ⁻¹ (0 where b = 0),
+              db = g·y·ln a (where a = 0, its limits: 0 for b ≥ 0, -∞ for b < 0)
     Shapes:   a, b broadcast to y
     Raises:   a negative a with a fractional b gives NaN, as in NumPy
     """
@@ -88,12 +99,16 @@ def power(xp: Any, a: Array, b: Array) -> Any:
 
     def da(g: Array) -> Array:
         if isinstance(b, (int, float)):
-            return g * b * _power(xp, a, b - 1) if b else xp.zeros_like(y)
-        return g * b * _power(xp, a, xp.where(b == 0, 1, b - 1))  # 0·a⁻¹ would be NaN at a = 0
+            return g * where_used(xp, g, b * _power(xp, a, b - 1)) if b else xp.zeros_like(y)
+        g = xp.where(b == 0, 0, g)
+        return g * where_used(xp, g, b * _power(xp, a, xp.where(b == 0, 1, b - 1)))
 
     def db(g: Array) -> Array:
         base = xp.asarray(a, dtype=y.dtype)
-        return g * y * xp.log(xp.where(base == 0, 1, base))
+        nothing = base == 0
+        slope = xp.where(nothing, 1, y) * xp.log(xp.where(nothing, 1, base))
+        g = xp.where(nothing & (b >= 0), 0, g)
+        return g * where_used(xp, g, xp.where(nothing, -math.inf, slope))
 
     return y, (da, db)
 

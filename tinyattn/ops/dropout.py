@@ -31,8 +31,16 @@ def dropout(xp: Any, x: Array, *, rate: float, noise: Noise | None) -> Any:
     scale = 1 / (1 - rate)
 
     def drop(a: Array) -> Array:
-        out = a * keep
+        out = _chosen(xp, keep, a)
         out *= scale
         return out
 
     return drop(x), (drop,)
+
+
+def _chosen(xp: Any, keep: Array, a: Array) -> Array:
+    """a where `keep`, else 0. By bits: 0·∞ would be NaN, and `where` is slow at random places."""
+    bits = keep.astype(f"i{a.dtype.itemsize}")
+    xp.negative(bits, out=bits)  # all bits, or none
+    bits &= a.view(bits.dtype)
+    return bits.view(a.dtype)

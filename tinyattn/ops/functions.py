@@ -1,8 +1,9 @@
 """Chapter 3, continued: functions of one number, applied to every element.
 
-Where the derivative is easier to say with the result than with the input (exp, sqrt, tanh,
-sigmoid), the vjp closes over the result: one array kept instead of two. Next: operations that
-choose between numbers.
+Where the derivative is easier to say with the result than with the input (exp, sqrt), the vjp
+closes over the result: one array kept instead of two. What comes near 0 is not computed as
+1 - something, which would keep few of its digits, or none. Next: operations that choose between
+numbers.
 """
 
 from __future__ import annotations
@@ -10,9 +11,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from tinyattn import backend
 from tinyattn.backend import Array
 from tinyattn.op import op
+from tinyattn.ops.arithmetic import where_used
 
 
 @op
@@ -25,7 +29,7 @@ def exp(xp: Any, x: Array) -> Any:
     Units:    x nats -> y ratio
     """
     y = xp.exp(x)
-    return y, (lambda g: g * y,)
+    return y, (lambda g: g * where_used(xp, g, y),)
 
 
 @op
@@ -37,7 +41,7 @@ def log(xp: Any, x: Array) -> Any:
     Shapes:   y as x
     Units:    x ratio -> y nats
     """
-    return xp.log(x), (lambda g: g / x,)
+    return xp.log(x), (lambda g: g / where_used(xp, g, x),)
 
 
 @op
@@ -49,7 +53,7 @@ def sqrt(xp: Any, x: Array) -> Any:
     Shapes:   y as x
     """
     y = xp.sqrt(x)
-    return y, (lambda g: g / (y + y),)
+    return y, (lambda g: g / where_used(xp, g, y + y),)
 
 
 @op
@@ -57,24 +61,35 @@ def tanh(xp: Any, x: Array) -> Any:
     """The hyperbolic tangent: a sign function with a soft middle.
 
     Forward:  y = (eˣ - e⁻ˣ)/(eˣ + e⁻ˣ)
-    Backward: dx = g·(1 - y²)
+    Backward: dx = g·4s(1 - s), s = σ(2x); that is g·(1 - y²), but exact where y is near ±1
     Shapes:   y as x
     """
-    y = xp.tanh(x)
-    return y, (lambda g: g * (1 - y * y),)
+
+    def dx(g: Array) -> Array:
+        _, slope = _logistic(xp, x + x)
+        return g * (4 * slope)
+
+    return xp.tanh(x), (dx,)
 
 
 @op
 def sigmoid(xp: Any, x: Array) -> Any:
     """The logistic function: the probability whose log-odds are x.
 
-    Forward:  y = 1/(1 + e⁻ˣ), computed as (1 + tanh(x/2))/2, which cannot overflow
-    Backward: dx = g·y·(1 - y)
+    Forward:  y = 1/(1 + e⁻ˣ), or for x < 0 the same number as eˣ/(1 + eˣ): neither overflows
+    Backward: dx = g·y·(1 - y) = g·e/(1 + e)², e = e^-|x|
     Shapes:   y as x
     Units:    x nats (log-odds) -> y probability
     """
-    y = (xp.tanh(x * 0.5) + 1) * 0.5
-    return y, (lambda g: g * y * (1 - y),)
+    y, slope = _logistic(xp, x)
+    return y, (lambda g: g * slope,)
+
+
+def _logistic(xp: Any, x: Array) -> tuple[Array, Array]:
+    """σ(x) = 1/(1 + e⁻ˣ) and its slope, both exact near 0 and near 1."""
+    e = xp.exp(-xp.abs(x))
+    y = xp.where(x < 0, e, 1) / (1 + e)
+    return y, e / (1 + e) ** 2
 
 
 @op
@@ -90,7 +105,12 @@ def erf(xp: Any, x: Array) -> Any:
         y = xp.tanh(_half_log_odds(near, near * near))
     else:
         y = backend.erf(x)
-    return y, (lambda g: g * xp.exp(-_square(xp, x)) * (2 / math.sqrt(math.pi)),)
+
+    def dx(g: Array) -> Array:
+        near = xp.clip(x, -40, 40)  # its square goes into an exponential, which is 0 from there on
+        return g * xp.exp(-near * near) * (2 / math.sqrt(math.pi))
+
+    return y, (dx,)
 
 
 FAR = 6.0
@@ -122,7 +142,7 @@ def absolute(xp: Any, x: Array) -> Any:
     Backward: dx = g·sign(x), which is 0 at 0
     Shapes:   y as x
     """
-    return xp.abs(x), (lambda g: g * xp.sign(x),)
+    return xp.abs(x), (lambda g: xp.where(x == 0, 0, g) * xp.sign(x),)
 
 
 @op
@@ -133,7 +153,7 @@ def relu(xp: Any, x: Array) -> Any:
     Backward: dx = g where x > 0, else 0 (also at 0)
     Shapes:   y as x
     """
-    return xp.maximum(x, 0), (lambda g: g * (x > 0),)
+    return xp.maximum(x, 0), (lambda g: xp.where(x > 0, g, 0),)
 
 
 @op
@@ -155,15 +175,11 @@ def gelu(xp: Any, x: Array, *, exact: bool = True) -> Any:
     formula = _gelu_exact if exact else _gelu_tanh
     # Half a tile each: over four arrays go twenty passes, which the cache should hold.
     for tile in backend.tiles(x.size, 2, xp):
-        formula(xp, flat_x[tile], flat_y[tile], flat_slope[tile])
+        parts = flat_x[tile], flat_y[tile], flat_slope[tile]
+        with np.errstate(invalid="ignore"):  # 0·∞ at -∞, which is below LOW
+            formula(xp, *parts)
+        _lower_tail(xp, exact, *parts)
     return y, (lambda g: g * slope,)
-
-
-def _square(xp: Any, x: Array, out: Array = None) -> Array:
-    """x², but at most 40²: it goes into an exponential, which is 0 from there on."""
-    near = xp.clip(x, -40, 40, out=out)
-    near *= near
-    return near
 
 
 def _gelu_exact(xp: Any, x: Array, y: Array, slope: Array) -> None:
@@ -190,16 +206,49 @@ def _gelu_exact(xp: Any, x: Array, y: Array, slope: Array) -> None:
 def _gelu_tanh(xp: Any, x: Array, y: Array, slope: Array) -> None:
     """Into y: x·s, s = (1 + tanh u)/2, u = cx + dx³. Into slope: s + 2x·s(1 - s)·(c + 3dx²)."""
     c, d = math.sqrt(2 / math.pi), math.sqrt(2 / math.pi) * 0.044715
-    _square(xp, x, out=slope)
+    near = xp.clip(x, -40, 40, out=y)
+    xp.multiply(near, near, out=slope)
     share = slope * d
     share += c
-    share *= x
+    share *= near  # u
     xp.tanh(share, out=share)
     share += 1
     share *= 0.5  # s
     xp.multiply(share, x, out=y)
     slope *= 6 * d
     slope += 2 * c
+    slope *= 1 - share  # 0 far out, before y makes it overflow
     slope *= y
-    slope *= 1 - share
     slope += share
+
+
+LOW = -3.5
+"""Below this, Φ and s are so small that 1 + erf, or 1 + tanh, has lost its first digits."""
+TERMS = {4: 10, 8: 34}
+"""Of Laplace's fraction, by the bytes of a number: at `LOW` as exact as the number itself."""
+
+
+def _lower_tail(xp: Any, exact: bool, x: Array, y: Array, slope: Array) -> None:
+    """The same again where x is below `LOW`, by formulas that are exact there, if slower.
+
+    Exact: Φ = φ·m(-x), m Mills' ratio: m(z) = 1/(z + 1/(z + 2/(z + 3/(z + ..)))) (Laplace 1805).
+    Else:  s = e/(1 + e), e = e²ᵘ.
+    """
+    low = xp.flatnonzero(x < LOW)
+    if not low.size:
+        return
+    near = xp.maximum(x[low], -40)
+    square = near * near
+    if exact:
+        density, below = xp.exp(square * -0.5) * (1 / math.sqrt(2 * math.pi)), -near
+        for k in range(TERMS[x.dtype.itemsize], 0, -1):
+            below = k / below - near
+        share = density / below
+        rise = density
+    else:
+        c, d = math.sqrt(2 / math.pi), math.sqrt(2 / math.pi) * 0.044715
+        e = xp.exp(near * (2 * c + 2 * d * square))
+        share = e / (1 + e)
+        rise = share * (1 - share) * (2 * c + 6 * d * square)
+    y[low] = near * share
+    slope[low] = share + near * rise

@@ -29,8 +29,8 @@ def cross_entropy(
     Backward: dz_i = (softmax(z_i) - onehot(target_i))·g/n, and 0 where ignored
     Shapes:   logits z (..., V), targets (...) -> y ()
     Units:    nats per target
-    Raises:   ValueError if shapes differ, IndexError if a target is not in 0..V-1; on a
-              GPU, which is not to wait, NaN
+    Raises:   ValueError if shapes differ or V is 0, IndexError if a target is not in 0..V-1;
+              on a GPU, which is not to wait, NaN
     Source:   derivations/05_cross_entropy.md
 
     Args:
@@ -46,14 +46,15 @@ def cross_entropy(
         raise IndexError(
             f"cross_entropy: targets must lie in 0..{V - 1}; got {picked.min()}..{picked.max()}"
         )
-    z = logits.reshape(-1, V)
+    z = logits.reshape(len(picked), V)
+    if ignore is not None:  # what a row that does not count has in it, ∞ or NaN, does not matter
+        z = xp.where(counts[:, None], z, 0)
     place = (xp.arange(len(z)), picked)
     p = z - z.max(axis=1, keepdims=True)
     surprise = -p[place]
     xp.exp(p, out=p)
     total = p.sum(axis=1)
     surprise += xp.log(total)
-    surprise = xp.where(counts, surprise, 0)  # it may be ∞ in a row that does not count
     weight = counts.astype(z.dtype)
     weight /= xp.maximum(weight.sum(), 1) if divisor is None else divisor
 
@@ -67,7 +68,11 @@ def cross_entropy(
 
 
 def check_targets(logits: Array, targets: Array) -> None:
-    """Raises: ValueError unless there is a target for each row of logits."""
+    """Raises: ValueError unless there is a target for each row of logits, which is not empty."""
+    if logits.ndim < 1 or logits.shape[-1] == 0:
+        raise ValueError(
+            f"cross_entropy: logits must be (..., V) with V at least 1; got {logits.shape}"
+        )
     if targets.shape != logits.shape[:-1]:
         raise ValueError(
             f"cross_entropy: targets must have shape {logits.shape[:-1]} for logits "

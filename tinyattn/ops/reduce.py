@@ -2,7 +2,9 @@
 
 `axis` is None (all axes), an integer or a tuple, as in NumPy. The gradient of a reduction is the
 gradient of its result handed to every element that took part, times what that element counted.
-Next: operations that move numbers without changing them.
+How the sum of very many numbers stays right is told in sums.py. Squares overflow, or vanish, long
+before their root does: so where there are squares, numbers are first divided by a power of two that
+is about as large as they are. Next: operations that move numbers without changing them.
 """
 
 from __future__ import annotations
@@ -12,30 +14,42 @@ from typing import Any
 
 from tinyattn.backend import Array
 from tinyattn.op import op
+from tinyattn.sums import running_sum, sum_over
 
 Axis = int | tuple[int, ...] | None
 
 
-def spread(g: Array, shape: tuple[int, ...], axis: Axis, keepdims: bool) -> Array:
-    """g, the gradient of a reduction, with the reduced axes of `shape` back in place as size 1."""
-    ndim = len(shape)
-    if keepdims or g.ndim == ndim:
-        return g
-    axes = range(ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
-    reduced = {a % ndim for a in axes}
-    return g.reshape(tuple(1 if i in reduced else n for i, n in enumerate(shape)))
+def axes_of(name: str, shape: tuple[int, ...], axis: Axis) -> tuple[int, ...]:
+    """The axes that `axis` names, counted from 0, in order.
+
+    Args: name: of the op, for messages.
+    Raises: ValueError for an axis that is not there, or that is named twice.
+    """
+    named = range(len(shape)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    if not shape and named in ((0,), (-1,)):
+        return ()  # a number counts as a row of one, as in NumPy
+    for a in named:
+        if not isinstance(a, int):
+            raise TypeError(f"{name}: axis must be None, a whole number or a tuple; got {axis!r}")
+        if not -len(shape) <= a < len(shape):
+            raise ValueError(f"{name}: axis {a} is out of bounds for the {len(shape)} axes of "
+                             f"shape {shape}")  # fmt: skip
+    axes = sorted(a % len(shape) for a in named)
+    if len({*axes}) < len(axes):
+        raise ValueError(f"{name}: an axis is named twice in {axis}, for shape {shape}")
+    return tuple(axes)
 
 
-def count(x: Array, axis: Axis) -> int:
-    """How many elements of x go into each result."""
-    axes = range(x.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
-    return math.prod(x.shape[a] for a in axes)
+def spread(g: Array, shape: tuple[int, ...], axes: tuple[int, ...]) -> Array:
+    """g, the gradient of a reduction, with the reduced axes of `shape` as size 1."""
+    return g.reshape(tuple(1 if a in axes else n for a, n in enumerate(shape)))
 
 
-def _not_empty(name: str, x: Array, axis: Axis) -> int:
-    n = count(x, axis)
+def count(name: str, shape: tuple[int, ...], axes: tuple[int, ...]) -> int:
+    """How many elements go into each result. Raises: ValueError for none."""
+    n = math.prod(shape[a] for a in axes)
     if n == 0:
-        raise ValueError(f"{name}: needs at least one element; got shape {x.shape}, axis {axis}")
+        raise ValueError(f"{name}: needs at least one element; got shape {shape}, axes {axes}")
     return n
 
 
@@ -47,9 +61,9 @@ def sum(xp: Any, x: Array, *, axis: Axis = None, keepdims: bool = False) -> Any:
     Backward: dx = g
     Shapes:   y is x without the axes `axis` (of size 1 with keepdims)
     """
-    shape = x.shape  # all that the vjp keeps
-    y = x.sum(axis=axis, keepdims=keepdims)
-    return y, (lambda g: xp.broadcast_to(spread(g, shape, axis, keepdims), shape),)
+    shape, axes = x.shape, axes_of("sum", x.shape, axis)  # all that the vjp keeps
+    y = sum_over(x, axes, keepdims=keepdims)
+    return y, (lambda g: xp.broadcast_to(spread(g, shape, axes), shape),)
 
 
 @op
@@ -61,18 +75,22 @@ def mean(xp: Any, x: Array, *, axis: Axis = None, keepdims: bool = False) -> Any
     Shapes:   y is x without the axes `axis`
     Raises:   ValueError for the mean of nothing
     """
-    n, shape = _not_empty("mean", x, axis), x.shape
-    y = x.mean(axis=axis, keepdims=keepdims)
-    return y, (lambda g: xp.broadcast_to(spread(g / n, shape, axis, keepdims), shape),)
+    shape, axes = x.shape, axes_of("mean", x.shape, axis)
+    n = count("mean", shape, axes)
+    y = sum_over(x, axes, keepdims=keepdims) / n
+    return y, (lambda g: xp.broadcast_to(spread(g / n, shape, axes), shape),)
 
 
-def _extreme(xp: Any, x: Array, y: Array, axis: Axis, keepdims: bool) -> Any:
+def _extreme(name: str, xp: Any, x: Array, axis: Axis, keepdims: bool) -> Any:
     """max and min share their gradient: equal parts to all who attain the extreme."""
+    axes = axes_of(name, x.shape, axis)
+    count(name, x.shape, axes)
+    y = getattr(x, name)(axis=axes, keepdims=keepdims)
 
     def dx(g: Array) -> Array:
-        attains = (x == spread(y, x.shape, axis, keepdims)).astype(x.dtype)
-        sharers = attains.sum(axis=axis, keepdims=True)
-        return attains / sharers * spread(g, x.shape, axis, keepdims)
+        attains = x == spread(y, x.shape, axes)
+        sharers = attains.sum(axis=axes, keepdims=True).astype(x.dtype)
+        return xp.where(attains, spread(g, x.shape, axes) / sharers, 0)
 
     return y, (dx,)
 
@@ -86,8 +104,7 @@ def max(xp: Any, x: Array, *, axis: Axis = None, keepdims: bool = False) -> Any:
     Shapes:   y is x without the axes `axis`
     Raises:   ValueError for the maximum of nothing
     """
-    _not_empty("max", x, axis)
-    return _extreme(xp, x, x.max(axis=axis, keepdims=keepdims), axis, keepdims)
+    return _extreme("max", xp, x, axis, keepdims)
 
 
 @op
@@ -99,14 +116,28 @@ def min(xp: Any, x: Array, *, axis: Axis = None, keepdims: bool = False) -> Any:
     Shapes:   y is x without the axes `axis`
     Raises:   ValueError for the minimum of nothing
     """
-    _not_empty("min", x, axis)
-    return _extreme(xp, x, x.min(axis=axis, keepdims=keepdims), axis, keepdims)
+    return _extreme("min", xp, x, axis, keepdims)
 
 
-def _centred(x: Array, axis: Axis) -> Array:
+def unit_of(xp: Any, x: Array, axes: tuple[int, ...]) -> Array:
+    """A power of two between half the largest |x| along `axes`, and that; 1 where x is 0, ∞ or NaN.
+
+    x divided by it is exact, and the squares of that neither overflow nor vanish.
+    Shapes: x with `axes` as size 1
+    """
+    if not x.size:
+        return x.dtype.type(1)
+    largest = xp.abs(x).max(axis=axes, keepdims=True)
+    ordinary = (largest > 0) & xp.isfinite(largest)
+    _, exponent = xp.frexp(xp.where(ordinary, largest, 1))
+    return xp.ldexp(xp.ones_like(largest), exponent - 1)
+
+
+def _centred(x: Array, axes: tuple[int, ...]) -> Array:
     """x less its mean; twice, since a mean is rounded: three times 0.1 has the mean 0.1 + 2⁻⁵⁶."""
-    centred = x - x.mean(axis=axis, keepdims=True)
-    centred -= centred.mean(axis=axis, keepdims=True)
+    n = math.prod(x.shape[a] for a in axes)
+    centred = x - sum_over(x, axes, keepdims=True) / n
+    centred -= sum_over(centred, axes, keepdims=True) / n
     return centred
 
 
@@ -120,10 +151,14 @@ def var(xp: Any, x: Array, *, axis: Axis = None, keepdims: bool = False) -> Any:
     Units:    those of x, squared
     Raises:   ValueError for the variance of nothing
     """
-    n = _not_empty("var", x, axis)
-    centred = _centred(x, axis)
-    y = (centred * centred).mean(axis=axis, keepdims=keepdims)
-    return y, (lambda g: spread(g, x.shape, axis, keepdims) * centred * (2 / n),)
+    axes = axes_of("var", x.shape, axis)
+    n, unit = count("var", x.shape, axes), unit_of(xp, x, axes)
+    centred = _centred(x / unit, axes)
+    y = sum_over(centred * centred, axes, keepdims=True) / n * unit * unit
+    centred *= unit
+    return y if keepdims else xp.squeeze(y, axis=axes), (
+        lambda g: spread(g, x.shape, axes) * centred * (2 / n),
+    )
 
 
 @op
@@ -136,11 +171,14 @@ def std(xp: Any, x: Array, *, axis: Axis = None, keepdims: bool = False) -> Any:
     Units:    those of x
     Raises:   ValueError for the deviation of nothing
     """
-    n = _not_empty("std", x, axis)
-    centred = _centred(x, axis)
-    y = xp.sqrt((centred * centred).mean(axis=axis, keepdims=keepdims))
-    return y, (lambda g: centred * _ratio(xp, spread(g, x.shape, axis, keepdims),
-                                          spread(y, x.shape, axis, keepdims) * n),)  # fmt: skip
+    axes = axes_of("std", x.shape, axis)
+    n, unit = count("std", x.shape, axes), unit_of(xp, x, axes)
+    centred = _centred(x / unit, axes)
+    root = xp.sqrt(sum_over(centred * centred, axes, keepdims=True) / n)
+    y = root * unit
+    return y if keepdims else xp.squeeze(y, axis=axes), (
+        lambda g: centred * _ratio(xp, spread(g, x.shape, axes), root * n),
+    )
 
 
 @op
@@ -152,9 +190,14 @@ def norm(xp: Any, x: Array, *, axis: Axis = None, keepdims: bool = False) -> Any
     Shapes:   y is x without the axes `axis`
     Units:    those of x
     """
-    y = xp.sqrt((x * x).sum(axis=axis, keepdims=keepdims))
-    return y, (lambda g: x * _ratio(xp, spread(g, x.shape, axis, keepdims),
-                                    spread(y, x.shape, axis, keepdims)),)  # fmt: skip
+    axes = axes_of("norm", x.shape, axis)
+    unit = unit_of(xp, x, axes)
+    part = x / unit
+    root = xp.sqrt(sum_over(part * part, axes, keepdims=True))
+    y = root * unit
+    return y if keepdims else xp.squeeze(y, axis=axes), (
+        lambda g: part * _ratio(xp, spread(g, x.shape, axes), root),
+    )
 
 
 def _ratio(xp: Any, a: Array, b: Array) -> Array:
@@ -163,16 +206,23 @@ def _ratio(xp: Any, a: Array, b: Array) -> Array:
 
 
 @op
-def cumsum(xp: Any, x: Array, *, axis: int = -1) -> Any:
-    """The running sum along an axis.
+def cumsum(xp: Any, x: Array, *, axis: int | None = -1) -> Any:
+    """The running sum along an axis; for None, of all elements in a row, as in NumPy.
 
     Forward:  y_i = Σ_{j ≤ i} x_j
     Backward: dx_j = Σ_{i ≥ j} g_i
-    Shapes:   y as x
+    Shapes:   y as x; for None (N,)
     """
-    return xp.cumsum(x, axis=axis), (
-        lambda g: xp.flip(xp.cumsum(xp.flip(g, axis), axis=axis), axis),
-    )
+    axes_of("cumsum", x.shape, axis)
+    flat = x.reshape(-1) if axis is None or x.ndim == 0 else x
+    along = -1 if axis is None else axis
+    y = running_sum(flat, along)
+
+    def dx(g: Array) -> Array:
+        back = xp.flip(running_sum(xp.flip(g.reshape(y.shape), along), along), along)
+        return back.reshape(x.shape)
+
+    return y if axis is None else y.reshape(x.shape), (dx,)
 
 
 @op
@@ -180,18 +230,19 @@ def logsumexp(xp: Any, x: Array, *, axis: Axis = -1, keepdims: bool = False) -> 
     """The logarithm of a sum of exponentials: a maximum with soft edges.
 
     Forward:  y = m + ln Σ exp(x - m), m = max x
-    Backward: dx = g·exp(x - y)
+    Backward: dx = g·exp(x - m)/Σ exp(x - m)
     Shapes:   y is x without the axes `axis`
     Units:    nats
     Raises:   ValueError for the sum of nothing, whose logarithm is -∞
     """
-    _not_empty("logsumexp", x, axis)
-    m = x.max(axis=axis, keepdims=True)
+    axes = axes_of("logsumexp", x.shape, axis)
+    count("logsumexp", x.shape, axes)
+    m = x.max(axis=axes, keepdims=True)
     m = xp.where(xp.isfinite(m), m, 0)  # all of x is -∞: exp(-∞ - 0) is 0, but -∞ - -∞ is NaN
-    total = xp.exp(x - m).sum(axis=axis, keepdims=True)
-    y = xp.where(total == 0, -math.inf, xp.log(xp.where(total == 0, 1, total)) + m)
-
-    def dx(g: Array) -> Array:
-        return spread(g, x.shape, axis, keepdims) * xp.exp(x - xp.where(total == 0, 0, y))
-
-    return y if keepdims else xp.squeeze(y, axis=axis), (dx,)
+    e = xp.exp(x - m)
+    total = sum_over(e, axes, keepdims=True)
+    something = xp.where(total == 0, 1, total)
+    y = xp.where(total == 0, -math.inf, xp.log(something) + m)
+    return y if keepdims else xp.squeeze(y, axis=axes), (
+        lambda g: spread(g, x.shape, axes) * (e / something),
+    )

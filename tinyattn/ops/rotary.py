@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tinyattn.backend import Array
+from tinyattn.backend import Array, is_array
 from tinyattn.op import op
 
 
@@ -37,8 +37,14 @@ def rotate(xp: Any, x: Array, *, cos: Array, sin: Array) -> Any:
 
 
 def check_angles(x: Array, cos: Array, sin: Array) -> None:
-    """Raises: ValueError unless x has pairs, and each position an angle for each of them."""
-    if x.shape[-1] % 2 or cos.shape != sin.shape or cos.shape != (x.shape[-2], x.shape[-1] // 2):
+    """Raises: ValueError unless x has pairs, and each position an angle for each of them; TypeError
+    for what is no array."""
+    for name, value in (("cos", cos), ("sin", sin)):
+        if not is_array(value):
+            raise TypeError(f"rotate: {name} must be an array, where x lives; got "
+                            f"{type(value).__name__}: make it one with np.array")  # fmt: skip
+    pairs = (*x.shape[-2:-1], x.shape[-1] // 2) if x.ndim > 1 else None
+    if x.ndim < 2 or x.shape[-1] % 2 or not cos.shape == sin.shape == pairs:
         raise ValueError(
             f"rotate: x (..., T, D) needs cos and sin of shape (T, D/2), D even; got x {x.shape}, "
             f"cos {cos.shape}, sin {sin.shape}"

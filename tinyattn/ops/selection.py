@@ -1,8 +1,9 @@
 """Chapter 3, continued: operations that choose one number or another.
 
-The gradient goes to whoever was chosen. Where two candidates tie, every operation of this package
-follows one rule: the tied ones share the gradient equally, so its total is kept. Next: operations
-that make many numbers into one.
+The gradient goes to whoever was chosen, and the others get 0, whatever the gradient is: it is
+chosen too and not multiplied by 0, since 0·∞ is NaN. Where two candidates tie, every operation of
+this package follows one rule: the tied ones share the gradient equally, so its total is kept.
+Next: operations that make many numbers into one.
 """
 
 from __future__ import annotations
@@ -18,13 +19,12 @@ def where(xp: Any, condition: Mask, a: Array, b: Array) -> Any:
     """a where the condition holds, b elsewhere.
 
     Forward:  y = a if condition else b
-    Backward: da = g·condition, db = g·(not condition)
+    Backward: da = g where the condition holds, else 0; db the other way round
     Shapes:   condition, a, b broadcast to y
     Raises:   TypeError if the condition is not boolean
     """
-    if condition.dtype != bool:
-        raise TypeError(f"where: condition must be boolean; got {condition.dtype}")
-    return xp.where(condition, a, b), (None, lambda g: g * condition, lambda g: g * ~condition)
+    return xp.where(condition, a, b), (None, lambda g: xp.where(condition, g, 0),
+                                       lambda g: xp.where(condition, 0, g))  # fmt: skip
 
 
 @op
@@ -35,8 +35,8 @@ def maximum(xp: Any, a: Array, b: Array) -> Any:
     Backward: da = g·[a > b] + g/2·[a = b], and the mirror image for b
     Shapes:   a, b broadcast to y
     """
-    return xp.maximum(a, b), (lambda g: g * _share(a > b, a == b, g),
-                              lambda g: g * _share(b > a, a == b, g))  # fmt: skip
+    return xp.maximum(a, b), (lambda g: _share(xp, g, a > b, a == b),
+                              lambda g: _share(xp, g, b > a, a == b))  # fmt: skip
 
 
 @op
@@ -47,13 +47,13 @@ def minimum(xp: Any, a: Array, b: Array) -> Any:
     Backward: da = g·[a < b] + g/2·[a = b], and the mirror image for b
     Shapes:   a, b broadcast to y
     """
-    return xp.minimum(a, b), (lambda g: g * _share(a < b, a == b, g),
-                              lambda g: g * _share(b < a, a == b, g))  # fmt: skip
+    return xp.minimum(a, b), (lambda g: _share(xp, g, a < b, a == b),
+                              lambda g: _share(xp, g, b < a, a == b))  # fmt: skip
 
 
-def _share(wins: Array, ties: Array, g: Array) -> Array:
-    """1 for the winner, ½ for each of two that tie, in the precision of g."""
-    return wins.astype(g.dtype) + ties.astype(g.dtype) * 0.5
+def _share(xp: Any, g: Array, wins: Array, ties: Array) -> Array:
+    """g for the winner, g/2 for each of two that tie, 0 for the loser."""
+    return xp.where(wins, g, xp.where(ties, g / 2, 0))
 
 
 @op
@@ -63,8 +63,13 @@ def clip(xp: Any, x: Array, *, low: float | None = None, high: float | None = No
     Forward:  y = min(max(x, low), high)
     Backward: dx = g where low ≤ x ≤ high, else 0
     Shapes:   y as x
-    Raises:   ValueError if low > high
+    Raises:   ValueError if low > high; TypeError for limits that are no numbers (see `maximum`)
     """
+    for limit in (low, high):
+        if not (limit is None or isinstance(limit, (int, float))):
+            raise TypeError(
+                f"clip: limits must be numbers; got {type(limit).__name__}; use maximum and minimum"
+            )
     if low is not None and high is not None and low > high:
         raise ValueError(f"clip: low must not be above high; got low={low}, high={high}")
     inside = xp.ones(x.shape, dtype=bool)
@@ -75,4 +80,4 @@ def clip(xp: Any, x: Array, *, low: float | None = None, high: float | None = No
     if high is not None:
         inside &= x <= high
         y = xp.minimum(y, high)
-    return y, (lambda g: g * inside,)
+    return y, (lambda g: xp.where(inside, g, 0),)

@@ -6,9 +6,12 @@ Next: picking elements out by index.
 
 from __future__ import annotations
 
-import math
+import operator
 from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
 
 from tinyattn.backend import Array
 from tinyattn.op import op
@@ -39,7 +42,7 @@ def transpose(xp: Any, x: Array, *, axes: tuple[int, ...] | None = None) -> Any:
     ndim = x.ndim  # all that the vjp keeps
 
     def dx(g: Array) -> Array:
-        order = [axis % ndim for axis in axes] if axes else range(ndim)[::-1]
+        order = range(ndim)[::-1] if axes is None else [axis % ndim for axis in axes]
         return g.transpose(sorted(range(ndim), key=lambda i: order[i]))
 
     return x.transpose(axes), (dx,)
@@ -114,15 +117,11 @@ def pad(
     Backward: dx = the inside of g
     Shapes:   axis i grows by widths[i][0] + widths[i][1]
     """
-    y = xp.pad(x, widths, mode="constant", constant_values=value)
-    if isinstance(widths, int):
-        before = [widths] * x.ndim
-    else:
-        pairs = [(w, w) if isinstance(w, int) else tuple(w) for w in widths]
-        if len(pairs) == 2 and isinstance(widths[0], int):
-            pairs = [(pairs[0][0], pairs[1][0])]  # one (before, after) for every axis
-        before = [w[0] for w in (pairs * x.ndim if len(pairs) == 1 else pairs)]
-    inside = tuple(slice(b, b + n) for b, n in zip(before, x.shape, strict=True))
+    if not isinstance(value, (int, float)):
+        raise TypeError(f"pad: value must be a number; got {type(value).__name__}")
+    pairs = np.broadcast_to(np.asarray(widths), (x.ndim, 2)).tolist()  # NumPy's rule
+    y = xp.pad(x, pairs, mode="constant", constant_values=value)
+    inside = tuple(slice(b, b + n) for (b, _), n in zip(pairs, x.shape, strict=True))
     return y, (lambda g: g[inside],)
 
 
@@ -169,12 +168,20 @@ def split(x: Tensor, sizes: int | Sequence[int], axis: int = 0) -> list[Tensor]:
 
     Raises: ValueError if the parts do not make up the axis.
     """
+    axis = normalize_axis_index(operator.index(axis), x.ndim, "split")
     n = x.shape[axis]
-    if isinstance(sizes, int):
-        sizes = [n // sizes if sizes and n % sizes == 0 else -1] * sizes
-    if math.fsum(sizes) != n or any(s < 0 for s in sizes):
+    if np.ndim(sizes) == 0:
+        parts = operator.index(sizes)  # type: ignore[arg-type]
+        if parts < 1 or n % parts:
+            raise ValueError(
+                f"split: sizes must add up to {n}, the size of axis {axis}, and {parts} equal "
+                "parts do not; give a list of sizes"
+            )
+        sizes = [n // parts] * parts
+    sizes = [operator.index(size) for size in sizes]  # type: ignore[union-attr]
+    if sum(sizes) != n or any(s < 0 for s in sizes):
         raise ValueError(f"split: sizes must add up to {n}, the size of axis {axis}; got {sizes}")
-    before = (slice(None),) * (axis % x.ndim)
+    before = (slice(None),) * axis
     pieces, start = [], 0
     for size in sizes:
         pieces.append(x[(*before, slice(start, start + size))])

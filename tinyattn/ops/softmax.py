@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from tinyattn.backend import Array
 from tinyattn.op import Mask, op
 
@@ -23,25 +25,31 @@ def softmax(xp: Any, x: Array, allowed: Mask = None, *, axis: int = -1) -> Any:
     Backward: dx = y·(g - Σ_j g_j y_j)
     Shapes:   y as x; allowed broadcasts to x, True = takes part
     Units:    x nats (log-odds) -> y probability
-    Raises:   ValueError along an axis of size 0; TypeError if allowed is not boolean
+    Raises:   ValueError along an axis of size 0, or if allowed does not fit; TypeError if it is
+              not boolean
     Source:   Bridle 1990
+
+    What x has where it is not allowed does not matter, be it ∞ or NaN.
     """
-    y = x.copy()
-    if allowed is not None:
-        y += log_mask(xp, allowed, x.dtype)
+    if allowed is not None and np.broadcast_shapes(allowed.shape, x.shape) != x.shape:
+        raise ValueError(f"softmax: allowed must fit x {x.shape}; got {allowed.shape}")
+    y = x.copy() if allowed is None else xp.where(allowed, x, -math.inf)
     m = y.max(axis=axis, keepdims=True)
     if allowed is not None:
         m = xp.where(m == -math.inf, 0, m)  # nothing allowed: exp(-∞ - 0) is 0, but -∞ - -∞ is NaN
     y -= m
     xp.exp(y, out=y)
     y /= xp.maximum(y.sum(axis=axis, keepdims=True), 1)  # exp(m - m) is in it, or nothing at all
-    return y, (lambda g: y * (g - (g * y).sum(axis=axis, keepdims=True)), None)
+
+    def dx(g: Array) -> Array:
+        g = g if allowed is None else xp.where(allowed, g, 0)
+        return y * (g - (g * y).sum(axis=axis, keepdims=True))
+
+    return y, (dx, None)
 
 
 def log_mask(xp: Any, allowed: Array, dtype: Any) -> Array:
     """0 where allowed, -∞ elsewhere: added to scores, it leaves the others no weight."""
-    if allowed.dtype != bool:
-        raise TypeError(f"allowed must be boolean, True = may attend; got {allowed.dtype}")
     return xp.where(allowed, dtype.type(0), dtype.type(-math.inf))
 
 
