@@ -1,7 +1,9 @@
 """The made-up world: same seed same bytes, right formats, and no way to guess from a name."""
 
+import errno
 import hashlib
 import math
+import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable
@@ -161,6 +163,21 @@ def test_held_out_people_stand_in_the_corpus_only() -> None:
     for name in held_out:
         lines = [line for line in world.corpus.splitlines() if name in line]
         assert len(lines) == 4 and all(answers(world)[name] in line for line in lines)
+
+
+def test_a_disk_that_fills_changes_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, fsync, room = make_world(people=9, dev=2).save(tmp_path), os.fsync, iter([True, False])
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+
+    def full(descriptor: int) -> None:
+        if not next(room):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=r"No space left on device: '.*birth_train\.tsv'"):
+        make_world(people=12, dev=0, test=1).save(tmp_path, overwrite=True)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
 def test_lines_are_mixed_over_the_file(default: World) -> None:

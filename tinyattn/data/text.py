@@ -2,7 +2,7 @@
 
 A model (chapter 6) eats ids; people have files. This file reads them with the same result on every
 system: UTF-8 whatever the locale, a byte-order mark and Windows line ends taken away, and an error
-that names the file and the place where something is wrong. Next: the vocabulary.
+that names the file and the place where something is wrong. Next: writing.
 """
 
 from __future__ import annotations

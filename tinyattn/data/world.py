@@ -24,6 +24,7 @@ it tells. Success here shows that the machinery works, not that it would on real
 sentences with their trees.
 """
 
+import os
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ from itertools import accumulate, product
 from pathlib import Path
 
 import numpy as np
+
+from tinyattn.data.files import write_all
 
 FILES = ("corpus.txt", "birth_train.tsv", "birth_dev.tsv", "birth_test_inputs.tsv")
 Stream = np.random.Generator
@@ -89,10 +92,11 @@ class World:
         `corpus.txt`, `birth_train.tsv` and `birth_dev.tsv` (question TAB place), and
         `birth_test_inputs.tsv` (questions only), in UTF-8 with LF. A part that is empty has no
         file. Raises: WorldExists if a file of one of these names is there already, unless
-        `overwrite` says that they may all be replaced.
+        `overwrite` says that they may all be replaced. OSError that names a file which cannot be
+        written; all are then as they were.
         """
         target = Path(folder)
-        there = [name for name in FILES if (target / name).exists()]
+        there = [name for name in FILES if os.path.lexists(target / name)]
         if there and not overwrite:
             raise WorldExists(
                 f"{target} holds {', '.join(there)} already; use --overwrite, or another --out"
@@ -104,11 +108,7 @@ class World:
             "".join(f"{question}\t{place}\n" for question, place in self.dev),
             "".join(f"{question}\n" for question in self.test),
         )
-        for name, text in zip(FILES, texts, strict=True):
-            if text:
-                (target / name).write_bytes(text.encode("utf-8"))  # bytes: no CRLF anywhere
-            else:
-                (target / name).unlink(missing_ok=True)
+        write_all({target / name: text or None for name, text in zip(FILES, texts, strict=True)})
         return target
 
 
