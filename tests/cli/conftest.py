@@ -1,6 +1,7 @@
 """The command line, called in this process, and a small job that was done through it."""
 
 import json
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,6 +77,22 @@ def job(tinyattn: Run, tmp_path_factory: pytest.TempPathFactory) -> Job:
     tinyattn("pretrain", job.corpus, *job.settings, "--out", job.pretrained)
     tinyattn("finetune", job.train, "--from", job.pretrained, "--out", job.finetuned)
     return job
+
+
+@pytest.fixture
+def matplotlib_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], None]:
+    """Another matplotlib, as a text in Python, is what an import finds from now on."""
+
+    def set_up(text: str) -> None:
+        folder = tmp_path_factory.mktemp("matplotlib")
+        (folder / "matplotlib.py").write_text(text)
+        monkeypatch.syspath_prepend(str(folder))
+        for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
+            monkeypatch.delitem(sys.modules, name)
+
+    return set_up
 
 
 def only_json(result: Result) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The command that tries the claims of the sheets."""
 
+import os
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -83,6 +84,18 @@ def test_page(tinyattn: Any, tmp_path: Path) -> None:
     assert not opened
     assert "scores = (0.1, 0): α_j 0.525 instead of 1" in text
     assert "http" not in text and "<script" not in text
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links of POSIX")
+def test_a_page_goes_where_a_link_leads(tinyattn: Any, tmp_path: Path) -> None:
+    link = tmp_path / "link.html"
+    link.symlink_to("page.html")
+    tinyattn("claims", *FEW, "--html", link)
+    assert link.is_symlink() and "<html" in (tmp_path / "page.html").read_text("utf-8")
+    link.unlink()
+    link.symlink_to("missing/page.html")
+    assert "no such folder" in tinyattn("claims", *FEW, "--html", link, status=2).stderr
+    assert link.is_symlink()
 
 
 def test_an_unexpected_result_is_shown_and_is_a_failure(

@@ -1,7 +1,12 @@
 """The commands: what they print, to people and to programs, and which setting wins."""
 
+import errno
 import json
+import os
 import re
+import shutil
+import subprocess
+import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -86,7 +91,8 @@ def test_evaluate(job: Any, tinyattn: Any, as_json: AsJson, tmp_path: Path) -> N
 def test_evaluating_an_examination(
     job: Any, tinyattn: Any, as_json: AsJson, tmp_path: Path
 ) -> None:
-    """Questions without answers give predictions, and no score."""
+    """Questions without answers give predictions, and no score. Without a question mark each, only
+    a file that is named may be written."""
     predictions = tmp_path / "p.tsv"
     words = ["evaluate", job.test, "--from", job.finetuned, "--predictions", predictions]
     said = tinyattn(*words).stdout
@@ -94,6 +100,20 @@ def test_evaluating_an_examination(
     assert str(predictions) in said
     assert predictions.read_bytes().count(b"\n") == 2
     assert as_json(*words) == {"total": 2, "predictions": str(predictions)}
+    run = tmp_path / "run"
+    shutil.copytree(job.finetuned, run)
+    assert as_json("evaluate", job.test, "--from", run)["predictions"] == str(
+        run / "predictions.tsv"
+    )
+    before = (run / "predictions.tsv").read_bytes()
+    bare = tmp_path / "bare.txt"
+    bare.write_text(job.test.read_text().replace("?", ""))
+    for words in (["evaluate", bare, "--from", run], ["evaluate", job.corpus, "--from", run]):
+        assert (
+            "say where to write their answers with --predict" in tinyattn(*words, status=1).stderr
+        )
+        assert (run / "predictions.tsv").read_bytes() == before
+    assert as_json("evaluate", bare, "--from", run, "--predictions", predictions)["total"] == 2
 
 
 def test_baseline(as_json: AsJson, tinyattn: Any, tmp_path: Path) -> None:
@@ -146,6 +166,18 @@ def test_a_question_of_which_only_the_end_is_read(job: Any, tinyattn: Any, tmp_p
         assert tinyattn("evaluate", asked, *words).stderr.startswith(note)
 
 
+def test_pairs_that_are_read_as_a_text_are_remarked_on(
+    job: Any, tinyattn: Any, tmp_path: Path
+) -> None:
+    words = ["pretrain", job.train, "--out", tmp_path / "p", *job.settings]
+    said = tinyattn(*words).stderr
+    assert said == (f"note: every line of {job.train} has a tab, as pairs for finetune have; it "
+                    "was read as a text\n")  # fmt: skip
+    mixed = tmp_path / "mixed.txt"
+    mixed.write_text(job.train.read_text() + "And no tab.\n")
+    assert tinyattn("pretrain", mixed, "--out", tmp_path / "m", *job.settings).stderr == ""
+
+
 def test_training_and_world_report_as_json(job: Any, as_json: AsJson, tmp_path: Path) -> None:
     made = as_json("world", "--out", tmp_path / "w", "--people", 3, "--dev", 1, "--places", 2)
     assert (made["train"], made["dev"], made["test"]) == (2, 1, 0)
@@ -166,6 +198,71 @@ def test_info(job: Any, tinyattn: Any, as_json: AsJson) -> None:
     assert (run["stage"], run["step"], run["model.width"]) == ("finetune", 3, 16)
     printed = tinyattn("info", "--recipe", "a5").stdout
     assert tomllib.loads(printed) == as_json("info", "--recipe", "a5")
+
+
+MISSING = "raise ModuleNotFoundError('No module named matplotlib', name='matplotlib')"
+BROKEN = {
+    "raise RuntimeError('built for another NumPy\\nand more')":
+        "matplotlib does not work: RuntimeError: built for another NumPy and more",
+    "raise SystemExit(3)": "matplotlib does not work: SystemExit: 3",
+    "import matplotlib_inline_that_is_not_there":
+        "matplotlib does not work: ModuleNotFoundError: No module named 'matplotlib_inline_that",
+    "": "matplotlib does not work: ModuleNotFoundError: No module named 'matplotlib.backends'",
+    f"raise ValueError('{'x' * 999}')": f"matplotlib does not work: ValueError: {'x' * 148}..",
+}  # fmt: skip
+"""Ways for matplotlib to fail, and what is said of each."""
+
+
+@pytest.mark.parametrize("text", [MISSING, *BROKEN], ids=lambda text: text[:25])
+def test_a_matplotlib_that_does_not_work_costs_the_picture_alone(
+    job: Any, tinyattn: Any, as_json: AsJson, tmp_path: Path, matplotlib_is: Any, text: str
+) -> None:
+    """What is not installed needs no note: a run has a picture if it is."""
+    matplotlib_is(text)
+    words = ["pretrain", job.corpus, *job.settings, "--out"]
+    told = tinyattn(*words, tmp_path / "told")
+    silent = tinyattn(*words, tmp_path / "silent", "--json")
+    assert "step 3, loss" in told.stdout and json.loads(silent.stdout)["step"] == 3
+    for result, run in ((told, "told"), (silent, "silent")):
+        note = f"note: no picture {tmp_path / run / 'curves.png'}: {BROKEN.get(text)}"
+        assert result.stderr == "" if text == MISSING else result.stderr.startswith(note)
+        assert result.stderr.count("\n") == (text != MISSING)
+        assert not (tmp_path / run / "curves.png").exists()
+    why = BROKEN.get(text, "pip install 'tinyattn[plot]'")
+    assert as_json("info")["pictures"].startswith(f"no: {why}")
+    assert f"pictures: no: {why}" in tinyattn("info").stdout
+
+
+def test_a_picture_that_cannot_be_drawn_or_written_costs_no_run(
+    job: Any, tinyattn: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure
+
+    def fail(*arguments: Any, **options: Any) -> None:
+        raise OSError(errno.ENOSPC, "no room for fonts")
+
+    words = ["pretrain", job.corpus, *job.settings, "--out", tmp_path, "--overwrite"]
+    monkeypatch.setattr(Figure, "savefig", fail)
+    assert re.fullmatch(r"note: no picture .*curves\.png: matplotlib does not work: OSError: .* no "
+                        r"room for fonts\n", tinyattn(*words).stderr)  # fmt: skip
+    monkeypatch.undo()
+    monkeypatch.setattr("tinyattn.report.curves.write", fail)
+    said = tinyattn(*words).stderr
+    assert said == f"note: no picture {tmp_path / 'curves.png'}: no room for fonts\n"
+
+
+@pytest.mark.parametrize("words", ["info", "info --json"])
+def test_a_backend_of_a_notebook_that_is_not_here(words: str) -> None:
+    """Jupyter sets it for what a cell starts: matplotlib then refuses to be imported."""
+    pytest.importorskip("matplotlib")
+    environment = {**os.environ, "MPLBACKEND": "module://not_there.backend_inline"}
+    command = [sys.executable, "-m", "tinyattn", *words.split()]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "matplotlib does not work: ValueError: Key backend" in done.stdout or (
+        "pictures: matplotlib\n" in done.stdout or '"pictures": "matplotlib"' in done.stdout
+    )
 
 
 def test_generate(job: Any, tinyattn: Any, as_json: AsJson) -> None:

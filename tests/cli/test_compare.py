@@ -1,5 +1,6 @@
 """The command that sets mechanisms side by side."""
 
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -42,6 +43,37 @@ def test_table_and_picture(tinyattn: Any, tmp_path: Path) -> None:
     assert lines[3].split()[1:4] == [str(4 * (8 * 8 + 8)), "both", "3"]
     assert "never" in lines[4] and "= 4·T·C² + 4·L·C² + 4·T·L·C" in said and "L = 4" in said
     assert f"The picture is {path}." in said and path.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_a_picture_needs_a_matplotlib_that_works(
+    tinyattn: Any, tmp_path: Path, matplotlib_is: Any, more: list[str]
+) -> None:
+    """One that is missing is said before the work; one that fails costs the picture alone."""
+    picture = tmp_path / "a.png"
+    words = ["compare", *SMALL, "--attention", "multihead", "--picture", picture, *more]
+    matplotlib_is("raise ModuleNotFoundError('none', name='matplotlib')")
+    refused = tinyattn(*words, status=2)
+    assert refused.stdout == "" and "pip install 'tinyattn[plot]'" in refused.stderr
+    matplotlib_is("raise OSError('libfreetype.so: cannot open')")
+    said = tinyattn(*words)
+    assert said.stderr == (f"note: no picture {picture}: matplotlib does not work: OSError: "
+                           "libfreetype.so: cannot open\n")  # fmt: skip
+    assert "multihead" in said.stdout and "The picture is" not in said.stdout
+    assert not picture.exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links of POSIX")
+def test_a_picture_goes_where_a_link_leads(tinyattn: Any, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    link, nowhere = tmp_path / "link.png", tmp_path / "nowhere.png"
+    link.symlink_to("drawn.png")
+    nowhere.symlink_to("missing/drawn.png")
+    words = ["compare", *SMALL, "--attention", "multihead", "--picture"]
+    assert "no such folder" in tinyattn(*words, nowhere, status=2).stderr
+    tinyattn(*words, link)
+    assert link.is_symlink() and nowhere.is_symlink()
+    assert (tmp_path / "drawn.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import treebank
 
 from tinyattn.backend import get_device
 from tinyattn.training import checkpoint
@@ -41,6 +43,10 @@ def bad(tmp_path_factory: pytest.TempPathFactory, job: Any) -> Path:
     saved.arrays["model.head.weight"] = np.full_like(saved.arrays["model.head.weight"], np.nan)
     checkpoint.save(folder / "nan.safetensors", saved.arrays, saved.about)
     checkpoint.save(folder / "bare.safetensors", {}, {})
+    checkpoint.save(folder / "step.safetensors", {}, {**saved.about, "step": None})
+    (folder / "own").mkdir()
+    (folder / "own" / "best.safetensors").write_bytes(whole)
+    (folder / "own" / "predictions.tsv").write_text("mine\n")
     return folder
 
 
@@ -97,6 +103,10 @@ def complaint(result: Any) -> str:
         ("evaluate BAD/unknown.tsv --from FINETUNED", DATA, r"'ß' .*at position 11"),
         ("evaluate BAD/missing.tsv --from FINETUNED", DATA, r"missing\.tsv: no such file"),
         ("evaluate DEV --from FINETUNED --predictions BAD/no/p.tsv", DATA, r"cannot be written"),
+        ("evaluate CORPUS --from FINETUNED", DATA,
+         r"corpus\.txt: has no tabs with answers, and no question mark .* say where to write"),
+        ("evaluate DEV --from BAD/own/best.safetensors", USAGE,
+         r"holds predictions\.tsv, and no run that it could be of; .* --predictions FILE"),
         ("evaluate DEV --from BAD/cut.safetensors", DATA, r"cut\.safetensors: .*damaged"),
         ("generate --prompt A --from BAD/random.safetensors", DATA, r"not a checkpoint"),
         ("generate --prompt A --from BAD/empty.txt", DATA, r"not a checkpoint"),
@@ -104,6 +114,10 @@ def complaint(result: Any) -> str:
         ("generate --prompt ß --from FINETUNED", DATA, r"'ß' .*at position 1"),
         ("generate --prompt ß --unknown drop --from FINETUNED", DATA, r"the prompt is empty"),
         ("info --from BAD/bare.safetensors", DATA, r"its header lacks documents, model"),
+        ("info --from BAD/step.safetensors", DATA, r"its step must be a whole number .* got null"),
+        ("pretrain CORPUS --out PRETRAINED --resume --steps 9 "
+         "--set pretrain.optimizer=adamw", DATA,
+         r"optimiser state does not fit these settings: optimizer\.0\.first"),
         ("info --from BAD/missing", DATA, r"missing: no such file"),
         ("baseline TEST --answer Oz", DATA, r"nothing to score"),
         ("baseline DEV --train TEST", DATA, r"no line has a tab and an answer"),
@@ -147,9 +161,21 @@ def test_a_mistake_is_told_in_one_line(
         rest = ["--out", str(tmp_path / "out"), *own, *rest]
     if command == "world":
         rest += ["--out", str(tmp_path / "out")]
+    before = contents(bad, job.folder)
     result = tinyattn(command, *rest, status=status)
     assert re.search(message, complaint(result)), result.stderr
     assert not (tmp_path / "out" / "checkpoint.safetensors").exists()
+    assert contents(bad, job.folder) == before
+
+
+def contents(*folders: Path) -> dict[Path, bytes]:
+    """All files in these folders, and what they hold."""
+    return {
+        path: path.read_bytes()
+        for folder in folders
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 @pytest.mark.parametrize(
@@ -223,6 +249,119 @@ def test_a_mistake_with_overwrite_costs_nothing(
                                ("short.txt", USAGE, ["--set", "model.heads=3"])]:  # fmt: skip
         tinyattn("pretrain", bad / file, *words, "--overwrite", *more, status=status)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("pretrain RUN/corpus.txt --out RUN/corpus.txt", "is a file"),
+        ("pretrain RUN/metrics.jsonl --out RUN", "--out RUN would replace the corpus"),
+        ("pretrain CORPUS --config RUN/config.toml --out RUN --overwrite",
+         "--out RUN would replace the file of --config"),
+        ("pretrain CORPUS --config RUN/config.toml --out RUN --resume",
+         "--out RUN would replace the file of --config"),
+        ("pretrain CORPUS --questions RUN/predictions.tsv --out RUN/../link --overwrite",
+         "would replace the pairs of --questions"),
+        ("finetune TRAIN --from RUN --out RUN --overwrite", "would replace the run of --from"),
+        ("finetune TRAIN --from RUN/checkpoint.safetensors --out RUN --overwrite",
+         "--out RUN would replace the run of --from; name another"),
+        ("finetune TRAIN --from RUN/../link --out RUN --overwrite", "replace the run of --from"),
+        ("finetune TRAIN --from RUN/../hard.safetensors --out RUN --overwrite",
+         "replace the run of --from"),
+        ("finetune RUN/predictions.tsv --from PRETRAINED --out RUN --overwrite",
+         "--out RUN would replace the pairs"),
+        ("finetune TRAIN --corpus RUN/curves.png --out RUN --overwrite",
+         "--out RUN would replace the corpus"),
+        ("finetune TRAIN --config RUN/config.toml --from PRETRAINED --out RUN --overwrite",
+         "--out RUN would replace the file of --config"),
+        ("evaluate DEV --from RUN --predictions RUN/checkpoint.safetensors",
+         "--predictions RUN/checkpoint.safetensors would replace the run of --from"),
+        ("evaluate DEV --from RUN --predictions RUN/../link/config.toml", "the run of --from"),
+        ("evaluate DEV --from RUN --predictions RUN/../hard.safetensors", "the run of --from"),
+        ("evaluate RUN/predictions.tsv --from RUN",
+         "--predictions RUN/predictions.tsv would replace the questions"),
+        ("evaluate RUN/../questions --from RUN --predictions RUN/predictions.tsv",
+         "would replace the questions"),
+        ("evaluate DEV --from RUN --predictions DEV", "would replace the questions"),
+        ("evaluate DEV --from RUN --predictions TRAIN --report --train TRAIN --corpus CORPUS",
+         "would replace the pairs of --train"),
+        ("evaluate DEV --from RUN --predictions CORPUS --report --train TRAIN --corpus CORPUS",
+         "would replace the text of --corpus"),
+        ("convert --from RUN --out RUN --overwrite", "--out RUN would replace the run of --from"),
+        ("convert --from RUN/checkpoint.safetensors --out RUN/../link --overwrite", "--from"),
+        ("parse RUN/none/predictions.tsv --out RUN", "--out RUN would replace the treebank"),
+    ],
+)  # fmt: skip
+def test_no_command_writes_over_what_it_reads(
+    job: Any, tinyattn: Any, tmp_path: Path, words: str, message: str
+) -> None:
+    """By whatever name, and before anything else: all files would do otherwise."""
+    run = tmp_path / "run"
+    shutil.copytree(job.finetuned, run)
+    shutil.copy(job.train, run / "predictions.tsv")
+    (run / "corpus.txt").touch()
+    (run / "none").mkdir()
+    (run / "none" / "predictions.tsv").write_text(treebank.as_conllu(treebank.documents(3)))
+    (tmp_path / "link").symlink_to(run)
+    (tmp_path / "questions").symlink_to(run / "predictions.tsv")
+    os.link(run / "checkpoint.safetensors", tmp_path / "hard.safetensors")
+    names = {"RUN": run, "CORPUS": job.corpus, "TRAIN": job.train, "DEV": job.dev,
+             "PRETRAINED": job.pretrained}  # fmt: skip
+
+    def known(text: str) -> str:
+        return re.sub(r"\b[A-Z]{3,}\b", lambda m: str(names.get(m[0], m[0])), text)
+
+    before = contents(tmp_path, job.folder)
+    result = tinyattn(*known(words).split(), status=USAGE)
+    assert known(message) in result.stderr and "Traceback" not in result.stderr
+    assert result.stdout == "" and contents(tmp_path, job.folder) == before
+
+
+def test_questions_that_are_piped_in_and_answers_that_are_piped_out(job: Any) -> None:
+    """A terminal is both at once, and no file that could be lost."""
+    words = ["evaluate", "/dev/stdin", "--predictions", "/dev/stdout", "--from", job.finetuned]
+    with open(job.dev) as dev, shell(*words, stdin=dev) as process:
+        stdout, stderr = process.communicate(timeout=60)
+    assert (process.returncode, stderr) == (0, "")
+    assert len(stdout.splitlines()) == 4 + 2 and "predictions: /dev/stdout\n" in stdout
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["predictions.tsv", "curves.png", "config.toml", "metrics.jsonl", "checkpoint.safetensors"],
+)
+@pytest.mark.parametrize("command", ["pretrain", "finetune", "convert"])
+def test_somebodys_own_files_are_not_replaced_unasked(
+    job: Any, tinyattn: Any, tmp_path: Path, command: str, name: str
+) -> None:
+    (tmp_path / name).write_text("mine")
+    words = {
+        "pretrain": [job.corpus, *job.settings],
+        "finetune": [job.train, "--from", job.pretrained],
+        "convert": ["--from", job.pretrained],
+    }
+    said = complaint(tinyattn(command, *words[command], "--out", tmp_path, status=USAGE))
+    assert "--overwrite" in said and (name in said or "holds a run already" in said)
+    assert contents(tmp_path) == {tmp_path / name: b"mine"}
+
+
+def test_a_run_that_fails_at_once_leaves_the_one_it_was_to_replace(
+    job: Any, tinyattn: Any, tmp_path: Path
+) -> None:
+    """And its settings, log, predictions and curves; a good one takes all their places."""
+    words = ["pretrain", job.corpus, *job.settings, "--out", tmp_path]
+    tinyattn(*words)
+    (tmp_path / "predictions.tsv").write_text("Oz\n")
+    before = contents(tmp_path)
+    again = [*words, "--overwrite", "--steps", 9]
+    said = complaint(tinyattn(*again, "--set", "pretrain.learning_rate=1e30", status=DATA))
+    assert f"no checkpoint yet, and what {tmp_path} held is as it was; try a smaller" in said
+    assert contents(tmp_path) == before
+    assert "nothing left to do" in tinyattn(*words, "--resume").stdout
+    tinyattn(*again)
+    assert "predictions.tsv" not in {path.name for path in tmp_path.iterdir()}
+    assert "steps = 9" in (tmp_path / "config.toml").read_text()
+    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 9
 
 
 def test_a_run_that_blows_up_can_be_resumed_more_gently(
@@ -309,6 +448,74 @@ def test_a_full_disk(job: Any) -> None:
         _, stderr = process.communicate(timeout=60)
     assert process.returncode == 1
     assert stderr == "tinyattn: /dev/full: cannot be written: No space left on device\n"
+
+
+def limited(limit: int) -> dict[str, Any]:
+    """`ulimit -f`, in bytes: as a disk that fills while a file is written."""
+    resource = pytest.importorskip("resource")
+    return {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))}
+
+
+@pytest.mark.parametrize(
+    ("words", "limit", "named"),
+    [
+        ("pretrain CORPUS --out RUN --resume --steps 9", 500, "metrics.jsonl|config.toml"),
+        ("pretrain CORPUS --out RUN --resume --steps 900", 1900, "metrics.jsonl"),
+        ("pretrain CORPUS --out RUN --overwrite", 2000, "checkpoint.safetensors"),
+        ("evaluate LONG --from RUN", 500, "predictions.tsv"),
+        ("convert --from LEARNED --out RUN --overwrite", 2000, "checkpoint.safetensors"),
+        ("world --out WORLD --overwrite", 5000, "corpus.txt"),
+        ("claims --id S004-hdr --html PAGE", 500, "page.html"),
+    ],
+)
+def test_a_disk_that_fills_costs_no_file(
+    job: Any, tinyattn: Any, tmp_path: Path, words: str, limit: int, named: str
+) -> None:
+    """One line names the file; what was there before is there still, whole."""
+    run, page = tmp_path / "run", tmp_path / "page.html"
+    tinyattn("pretrain", job.corpus, *job.settings, "--out", run, "--set",
+             "model.positions=learned")  # fmt: skip
+    shutil.copytree(run, tmp_path / "learned")
+    tinyattn("world", "--out", tmp_path / "world", "--people", 5, "--dev", 1, "--places", 2)
+    (run / "predictions.tsv").write_text("Oz\n")
+    page.write_text("earlier")
+    long = tmp_path / "long.tsv"
+    long.write_text(job.dev.read_text() * 60)
+    names = {"RUN": run, "CORPUS": job.corpus, "LONG": long, "LEARNED": tmp_path / "learned",
+             "WORLD": tmp_path / "world", "PAGE": page}  # fmt: skip
+    before = contents(tmp_path)
+    given = [names.get(word, word) for word in words.split()]
+    more = job.settings if "--overwrite" in given and given[0] == "pretrain" else []
+    with shell(*given, *more, **limited(limit)) as process:
+        stdout, stderr = process.communicate(timeout=60)
+    assert (process.returncode, stdout) == (1, "")
+    assert re.fullmatch(rf"tinyattn: .*({named}): (cannot be written: )?File too large\n", stderr)
+    after = contents(tmp_path)
+    if "metrics.jsonl" == named:  # its last line was cut short
+        log = run / "metrics.jsonl"
+        assert after.pop(log).startswith(before.pop(log))
+        before.pop(run / "config.toml"), after.pop(run / "config.toml")  # it had begun
+    assert after == before
+
+
+def test_the_second_of_two_runs_is_refused_at_once(job: Any, tinyattn: Any, tmp_path: Path) -> None:
+    """And once the first is killed, whatever it left, the folder is free."""
+    out = tmp_path / "out"
+    words = ["pretrain", job.corpus, *job.settings, "--out", out]
+    with shell(*words, "--steps", 10**6) as process:
+        log, deadline = out / "metrics.jsonl", time.monotonic() + 60
+        while not log.exists() or not log.stat().st_size:
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.02)
+        finetune = ["finetune", job.train, "--from", job.pretrained, "--out", out]
+        for again in (words, [*words, "--overwrite"], [*words, "--resume"], finetune,
+                      ["convert", "--from", job.pretrained, "--out", out]):  # fmt: skip
+            said = complaint(tinyattn(*again, status=USAGE))
+            assert f"{out} is being written by process {process.pid} (on " in said
+            assert "wait for it or take another --out" in said
+        process.kill()
+    tinyattn(*words, "--overwrite")
+    assert ".lock" not in {path.name for path in out.iterdir()}
 
 
 def test_a_reader_who_has_seen_enough_hears_no_complaint(job: Any) -> None:

@@ -33,7 +33,8 @@ from tinyattn.tasks.dependency import SETTINGS, parser_loss
 from tinyattn.tasks.parsers import as_table
 from tinyattn.tasks.treebank import UNKNOWN, branching, pairs, places
 from tinyattn.tensor import Tensor
-from tinyattn.training import CheckpointError, SettingError
+from tinyattn.training import CheckpointError, SettingError, checkpoint
+from tinyattn.training.loop import CHECKPOINT
 from tinyattn.training.metrics import METRICS, read_metrics
 
 SIZES = {"width": 16, "heads": 2, "layers": 1}
@@ -275,9 +276,56 @@ def test_what_an_attention_cannot_do_is_refused_before_anything_is_written(tmp_p
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_run_that_holds_no_parser_is_refused(tmp_path: Path) -> None:
-    from tinyattn.training import checkpoint
+@pytest.fixture(scope="module")
+def parser_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder: Path = tmp_path_factory.mktemp("parser")
+    settings = replace(SETTINGS, epochs=1)
+    compare_penalties(DOCUMENTS, [Penalty()], RunOptions(folder), sizes=SIZES, settings=settings)
+    return folder / "none"
 
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"step": None}, "step must be a whole number"),
+        ({"step": 10**6}, "step 1000000 is beyond its steps"),
+        ({"seed": "0"}, "seed must be a whole number"),
+        ({"model": None}, "model must be an object"),
+        ({"model": {"symbols": 9}}, "relations"),
+        ({"symbols": None}, "symbols must be an object; got null"),
+        ({"symbols": ["a"]}, "symbols must be an object"),
+        ({"symbols": {"words": []}}, "symbols must be words, tags, relations; got words"),
+        ({"symbols.words": None}, "symbols' words must be a list of texts"),
+        ({"symbols.words": "abc"}, "symbols' words must be a list of texts"),
+        ({"symbols.tags": {"a": 1}}, "symbols' tags must be a list of texts"),
+        ({"symbols.relations": [1, 2]}, "symbols' relations must be a list of texts"),
+        ({"symbols.relations": ["a", "a"]}, "symbols' relations hold one twice"),
+        ({"symbols.relations": ["a"]}, r"its symbols and relations are \(\d+, 1\), for a model of"),
+        ({"symbols.words": []}, r"its symbols and relations are \(\d+, \d+\), for a model of"),
+        ({"model.norm.gain": np.nan}, r"norm\.gain is not finite \(NaN\)"),
+        ({"model.norm.gain": np.inf}, r"norm\.gain is not finite"),
+        ({"more": 1}, "more belongs to no model and no optimiser"),
+    ],
+)
+def test_a_parser_that_does_not_fit_is_refused(
+    parser_run: Path, tmp_path: Path, change: dict[str, Any], message: str
+) -> None:
+    saved = checkpoint.load(parser_run / CHECKPOINT)
+    arrays, about = saved.arrays, saved.about
+    for key, value in change.items():
+        if key.startswith("symbols."):
+            about["symbols"][key.removeprefix("symbols.")] = value
+        elif key in about:
+            about[key] = value
+        else:
+            arrays[key] = np.full_like(arrays["model.norm.gain"], value)
+    checkpoint.save(tmp_path / CHECKPOINT, arrays, about)
+    with pytest.raises(CheckpointError, match=f"does not fit this program: .*{message}") as refused:
+        load_parser(tmp_path)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_run_that_holds_no_parser_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="no such file"):
         load_parser(tmp_path)
     checkpoint.save(tmp_path / "checkpoint.safetensors", {}, {"stage": "pretrain"})

@@ -16,6 +16,7 @@ from tinyattn.tasks.evaluation import (
     ANSWER_STEPS,
     Score,
     answer,
+    check_questions,
     fisher_exact,
     most_common,
     save_predictions,
@@ -125,6 +126,14 @@ def test_a_question_that_cannot_be_read_is_named(answering: Trained) -> None:
     )
     with pytest.raises(DataError, match="the question 'ßß' is empty"):
         answer(answering, ["ßß"], unknown="drop")
+
+
+def test_a_text_is_no_examination() -> None:
+    """A5's has questions alone, each with its mark; what has answers may end as it likes."""
+    check_questions("p", [("Where was A born?", None), ("在哪里？ ", None), ("أين؟", None)])
+    check_questions("p", [("A was", "Oz"), ("B was", "Oz")])
+    with pytest.raises(DataError, match=r"^p: has no tabs .* behind 'A was born in Oz\.'; give "):
+        check_questions("p", [("Who was A?", None), ("A was born in Oz.", None)])
 
 
 def test_predictions_are_one_place_a_line(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """The same job for every attention, penalties on heads, and a model written in two ways."""
 
+import errno
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,11 +17,13 @@ from tinyattn.data.batches import Batch, pad_rows
 from tinyattn.models import GPT, MECHANISMS
 from tinyattn.tasks import knowledge
 from tinyattn.tasks.conversion import convert
-from tinyattn.tasks.evaluation import answer
+from tinyattn.tasks.evaluation import answer, save_predictions
 from tinyattn.tasks.family import as_dict, as_table, causal_attentions, family, with_attention
 from tinyattn.tasks.knowledge import RunOptions, finetune, language_model_loss, pretrain
 from tinyattn.tasks.recipe import Recipe
-from tinyattn.tasks.runs import load_run
+from tinyattn.tasks.runs import CONFIG, PREDICTIONS, load_run
+from tinyattn.training.checkpoint import CheckpointError
+from tinyattn.training.loop import CHECKPOINT
 from tinyattn.training.metrics import METRICS, read_metrics
 from tinyattn.training.settings import SettingError
 
@@ -174,6 +178,29 @@ def test_a_trained_model_is_rewritten_and_answers_as_before(
     back = convert(merged, "multihead", tmp_path / "back")
     assert back.after == made.before and back.difference < 1e-5
     assert type(load_run(tmp_path / "back").model.blocks[0].attention) is MultiHead
+
+
+def test_a_disk_that_fills_leaves_the_run_that_was_to_be_replaced(
+    people: World, small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe, run = small(model__positions="learned"), RunOptions(tmp_path / "run")
+    trained = pretrain(people.corpus, recipe, run)
+    save_predictions(run.folder / PREDICTIONS, ["Lozumb"])
+    before = {path.name: path.read_bytes() for path in run.folder.iterdir()}
+    fsync, room = os.fsync, iter([True, False])
+
+    def full(descriptor: int) -> None:
+        if not next(room):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(CheckpointError, match=r"checkpoint\.safetensors: cannot be written: No sp"):
+        convert(trained, "bilinear", run.folder)
+    assert {path.name: path.read_bytes() for path in run.folder.iterdir()} == before
+    monkeypatch.undo()
+    convert(trained, "bilinear", run.folder)
+    assert {path.name for path in run.folder.iterdir()} == {CHECKPOINT, CONFIG}
 
 
 def test_a_merged_model_can_be_trained_further(people: World, small: Small, tmp_path: Path) -> None:

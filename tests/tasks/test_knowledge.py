@@ -14,7 +14,7 @@ from tinyattn.tasks.evaluation import answer, score
 from tinyattn.tasks.examples import DocumentExamples
 from tinyattn.tasks.knowledge import RunOptions, finetune, pretrain
 from tinyattn.tasks.recipe import Recipe
-from tinyattn.tasks.runs import CONFIG, PREDICTIONS, Trained, load_run, open_run
+from tinyattn.tasks.runs import CONFIG, CURVES, PREDICTIONS, Trained, load_run, open_run
 from tinyattn.training import checkpoint
 from tinyattn.training.checkpoint import CheckpointError
 from tinyattn.training.loop import CHECKPOINT
@@ -102,6 +102,10 @@ def test_a_pair_that_cannot_be_learnt_is_named(
                  unknown=unknown)  # fmt: skip
 
 
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
 def test_a_run_is_not_replaced_unless_asked_and_not_before_its_data_is_good(
     people: World, small: Small, tmp_path: Path
 ) -> None:
@@ -110,10 +114,7 @@ def test_a_run_is_not_replaced_unless_asked_and_not_before_its_data_is_good(
     pretrain(people.corpus, small(), run)
     (run.folder / PREDICTIONS).write_text("Lozumb\n")
 
-    def contents() -> dict[str, bytes]:
-        return {path.name: path.read_bytes() for path in run.folder.iterdir()}
-
-    before = contents()
+    before = contents(run.folder)
     with pytest.raises(SettingError, match=r"use --resume .*, --overwrite"):
         open_run(run.folder, overwrite=False, resumable=True)
     with pytest.raises(SettingError, match=r"holds a run already; use --overwrite"):
@@ -121,36 +122,78 @@ def test_a_run_is_not_replaced_unless_asked_and_not_before_its_data_is_good(
     open_run(run.folder, overwrite=True)
     with pytest.raises(DataError):
         pretrain(people.corpus, small(data__longest=100), run)
-    assert contents() == before
+    assert contents(run.folder) == before
     pretrain(people.corpus, small(pretrain__steps=2), run)
-    assert contents().keys() == {CONFIG, METRICS, CHECKPOINT}  # what the old model said is gone
+    assert contents(run.folder).keys() == {
+        CONFIG,
+        METRICS,
+        CHECKPOINT,
+    }  # what the old model said is gone
     assert load_run(run.folder).about["step"] == 2
+
+
+@pytest.mark.parametrize("name", [CONFIG, METRICS, PREDICTIONS, CURVES])
+def test_a_folder_that_is_no_run_may_hold_somebodys_own_files(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("mine")
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(SettingError, match=rf"holds {name} already, and no checkpoint; use --over"):
+        open_run(tmp_path, overwrite=False)
+    with pytest.raises(SettingError, match="no checkpoint to resume; begin again with --overwrite"):
+        open_run(tmp_path, overwrite=False, resume=True)
+    assert open_run(tmp_path, overwrite=True) == tmp_path
+    (tmp_path / name).unlink()
+    (tmp_path / name).symlink_to(tmp_path / "nowhere")
+    with pytest.raises(SettingError, match=rf"holds {name} already"):
+        open_run(tmp_path, overwrite=False)
+    (tmp_path / name).unlink()
+    assert open_run(tmp_path, overwrite=False) == tmp_path
 
 
 def test_only_the_run_itself_can_be_resumed(
     people: World, pretrained: Trained, small: Small, tmp_path: Path
 ) -> None:
+    """A resume that is refused changes nothing."""
     run = RunOptions(tmp_path)
     pretrain(people.corpus, small(pretrain__steps=2), run)
-    before = (tmp_path / CHECKPOINT).read_bytes()
-    again = replace(run, resume=True)
-    with pytest.raises(CheckpointError, match="a run with another stage"):
-        finetune(people.train, small(), again, start=pretrained)
-    with pytest.raises(CheckpointError, match=r"another model.layers \(\d, not 2\)"):
-        pretrain(people.corpus, small(model__layers=2), again)
-    with pytest.raises(CheckpointError, match="a run with another vocabulary, another text"):
-        pretrain(people.corpus.replace("z", "Q"), small(), again)
-    with pytest.raises(CheckpointError, match="a run with another seed"):
-        pretrain(people.corpus, small(), replace(again, seed=1))
-    with pytest.raises(CheckpointError, match=r"another pretrain.batch \(\d+, not 3\)"):
-        pretrain(people.corpus, small(pretrain__batch=3), again)
-    with pytest.raises(CheckpointError, match=r"another data.words \(\d, not 1\)"):
-        pretrain(people.corpus, small(data__words=1), again)
-    with pytest.raises(CheckpointError, match="a run with other questions among its exercises"):
-        pretrain(people.corpus, small(), again, questions=people.train)
-    assert (tmp_path / CHECKPOINT).read_bytes() == before
+    (tmp_path / PREDICTIONS).write_text("Lozumb\n")
+    before, again = contents(tmp_path), replace(run, resume=True)
+    adamw = small(pretrain__optimizer="adamw")
+    for use, message in (
+        (lambda: finetune(people.train, small(), again, start=pretrained),
+         "a run with another stage"),
+        (lambda: pretrain(people.corpus, small(model__layers=2), again),
+         r"another model.layers \(\d, not 2\)"),
+        (lambda: pretrain(people.corpus.replace("z", "Q"), small(), again),
+         "a run with another vocabulary, another text"),
+        (lambda: pretrain(people.corpus, small(), replace(again, seed=1)),
+         "a run with another seed"),
+        (lambda: pretrain(people.corpus, small(pretrain__batch=3), again),
+         r"another pretrain.batch \(\d+, not 3\)"),
+        (lambda: pretrain(people.corpus, small(data__words=1), again),
+         r"another data.words \(\d, not 1\)"),
+        (lambda: pretrain(people.corpus, small(), again, questions=people.train),
+         "a run with other questions among its exercises"),
+        (lambda: pretrain(people.corpus, adamw, again),
+         "optimiser state does not fit these settings: optimizer.0.first"),
+    ):  # fmt: skip
+        with pytest.raises(CheckpointError, match=message):
+            use()
+        assert contents(tmp_path) == before
     later = small(finetune__batch=3, scratch__batch=3)  # and no business of pretraining
     assert pretrain(people.corpus, later, again).about["step"] == 4
+    assert (tmp_path / PREDICTIONS).exists()  # of the same model, if of an earlier one
+
+
+def test_a_finetuned_run_goes_on_from_the_text_it_was_pretrained_on(
+    people: World, pretrained: Trained, small: Small, tmp_path: Path
+) -> None:
+    run = RunOptions(tmp_path / "tuned")
+    finetune(people.train, small(finetune__steps=2), run, start=pretrained)
+    before, again = contents(run.folder), replace(run, resume=True)
+    other = pretrain(people.corpus[::-1], small(), RunOptions(tmp_path / "other"))
+    with pytest.raises(CheckpointError, match="another text that it was pretrained on"):
+        finetune(people.train, small(), again, start=other)
+    assert contents(run.folder) == before
 
 
 def test_questions_mixed_with_the_exercises_are_learnt_with_them(
@@ -229,6 +272,8 @@ def change(saved: checkpoint.Checkpoint, how: str) -> None:
             saved.arrays["model.tail.weight"] = head
         case "not finite":
             saved.arrays["model.head.weight"] = np.where(head == head.max(), np.nan, head)
+        case "neither a parameter nor a moment":
+            saved.arrays["more"] = head
         case "a vocabulary too short":
             about["vocabulary"] = about["vocabulary"][:-1]
         case "no vocabulary":
@@ -251,6 +296,7 @@ def change(saved: checkpoint.Checkpoint, how: str) -> None:
         ("a parameter missing", r"head\.weight is missing"),
         ("one too many", r"tail\.weight is not a parameter here"),
         ("not finite", r"head\.weight is not finite \(NaN\)"),
+        ("neither a parameter nor a moment", "more belongs to no model and no optimiser"),
         ("a vocabulary too short", r"\d+ characters for \d+ ids"),
         ("no vocabulary", "does not fit"),
         ("foreign characters", "the first two characters must be PAD and MASK"),
@@ -267,6 +313,42 @@ def test_a_checkpoint_that_does_not_fit_is_refused(
     checkpoint.save(tmp_path / CHECKPOINT, saved.arrays, saved.about)
     with pytest.raises(CheckpointError, match=rf"{CHECKPOINT}: .*{message}"):
         load_run(tmp_path)
+
+
+WHOLE = r"must be a whole number from 0 to 18446744073709551615; got"
+
+
+@pytest.mark.parametrize(
+    ("key", "values", "message"),
+    [
+        ("step", [None, "x", -1, 1.5, True, [3], 2**64], WHOLE),
+        ("step", [5, 2**63], r"\d+ is beyond its steps 4"),
+        ("steps", [None, "4", 4.0, False], WHOLE),
+        ("steps", [3], "3$"),
+        ("seed", [None, "0", 0.0, -1, 2**64], WHOLE),
+        ("documents", [None, "9", -1, 1.5, {}, True], WHOLE),
+        ("stage", [None, 3, ["pretrain"], {}], "must be a text; got"),
+        ("stage", ["", "pretraining"], r"must be one of \('pretrain', 'finetune'\); got"),
+        ("vocabulary", [None, 5, ["a"], "\ud800"], "must be a text; got"),
+        ("data", [None, 5], "must be a text; got"),
+        ("questions", [None, []], "must be a text; got"),
+        ("pretrained_on", [None, 0], "must be a text; got"),
+        ("recipe", [None, "fast", [["model", {}]]], "must be an object; got"),
+        ("recipe", [{"model": 5}, {"model": {"width": "16"}}, {"pretrain": [1]}], ""),
+        ("model", [None, "gpt", [["width", 16]]], "must be an object; got"),
+        ("model", [{}, {"width": None}], ""),
+    ],
+)
+def test_a_header_that_says_something_else_is_refused(
+    pretrained: Trained, tmp_path: Path, key: str, values: list[Any], message: str
+) -> None:
+    saved = load_run_again(pretrained, tmp_path)
+    for value in values:
+        checkpoint.save(tmp_path / CHECKPOINT, saved.arrays, {**saved.about, key: value})
+        said = rf"{CHECKPOINT}: does not fit this program: .*{key}.* {message}"
+        with pytest.raises(CheckpointError, match=said) as refused:
+            load_run(tmp_path)
+        assert "\n" not in str(refused.value)
 
 
 def load_run_again(trained: Trained, folder: Path) -> checkpoint.Checkpoint:

@@ -19,7 +19,7 @@ from tinyattn.tasks.knowledge import language_model_loss
 from tinyattn.training import checkpoint, loop
 from tinyattn.training.checkpoint import Checkpoint, CheckpointError
 from tinyattn.training.loop import CHECKPOINT, Fit, Interrupted, TrainingFailed
-from tinyattn.training.metrics import METRICS
+from tinyattn.training.metrics import METRICS, read_metrics
 from tinyattn.training.settings import TrainSettings
 
 MODEL = GPTConfig(vocabulary=9, context=16, layers=1, heads=2, width=8, dropout=0.1)
@@ -27,8 +27,10 @@ SETTINGS = TrainSettings(epochs=3, batch=4, optimizer="adamw", learning_rate=0.0
 PER_EPOCH = 4
 
 
-def fit(folder: Path, settings: TrainSettings = SETTINGS, *, resume: bool = False,
-        on_step: Callable[[dict[str, Any]], None] = lambda entry: None) -> Checkpoint:  # fmt: skip
+def fit(
+    folder: Path, settings: TrainSettings = SETTINGS, *, resume: bool = False,
+    on_step: Callable[[dict[str, Any]], None] = lambda entry: None, **more: Any,
+) -> Checkpoint:  # fmt: skip
     """Train a tiny model on fifteen short documents, in four batches an epoch."""
     rng = np.random.default_rng(0)
     documents = [rng.integers(2, 9, n) for n in rng.integers(3, 15, 15)]
@@ -36,7 +38,7 @@ def fit(folder: Path, settings: TrainSettings = SETTINGS, *, resume: bool = Fals
                         length=16, seed=5, shuffle=settings.shuffle)  # fmt: skip
     assert data.batches_per_epoch == PER_EPOCH
     model = GPT(MODEL, seed=5)
-    run = Fit(settings, folder, {}, seed=5, workers=2, on_step=on_step)
+    run = Fit(settings, folder, {}, seed=5, workers=2, on_step=on_step, **more)
     saved = checkpoint.load(folder / CHECKPOINT) if resume else None
     run.run(model, language_model_loss(model), data, saved)
     return checkpoint.load(folder / CHECKPOINT)
@@ -122,10 +124,111 @@ def test_resuming_a_finished_run_changes_nothing(tmp_path: Path) -> None:
     assert len(metrics(tmp_path)) == 12
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [b"", b'{"step": 5, "lo', b"\xff\xfe", b"null", b"[]", b"7", b"{}", b"[" * 99999,
+     b'{"step": 5}', {"step": "5"}, {"step": 5.0}, {"step": True}, {"step": 4}, {"loss": None},
+     {"loss": np.nan}, {"loss": np.inf}, {"loss": 10**400}, {"norm": [1]}, {"seconds": "7"},
+     {"validation": "low"}],
+    ids=lambda damage: str(damage)[:20],
+)  # fmt: skip
+def test_the_damaged_end_of_a_log_is_dropped_with_a_note(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: bytes | dict[str, Any]
+) -> None:
+    """From its first damaged line on, here the fifth, though good ones follow."""
+    with pytest.raises(Interrupted):
+        fit(tmp_path, on_step=press_ctrl_c_after(5))
+    log, whole = tmp_path / METRICS, tmp_path / "whole"
+    lines = log.read_bytes().splitlines()
+    if isinstance(damage, dict):
+        damage = json.dumps({**json.loads(lines[4]), **damage}).encode()
+    log.write_bytes(b"\n".join([*lines[:4], damage, *lines, b""]))
+    note = f"note: {log}: line 5 is no entry of a log; it and what follows it are left out\n"
+    assert read_metrics(log) == [json.loads(line) for line in lines[:4]]
+    assert capsys.readouterr().err == note
+    resumed = fit(tmp_path, resume=True)
+    assert capsys.readouterr().err == note
+    whole.mkdir()
+    assert_same_bits(resumed, fit(whole))
+    assert metrics(tmp_path) == [entry for entry in metrics(whole) if entry["step"] != 5]
+    assert capsys.readouterr().err == ""
+
+
 def test_moments_of_another_optimizer_are_refused(tmp_path: Path) -> None:
     fit(tmp_path)
     with pytest.raises(CheckpointError, match="optimiser state does not fit these settings"):
         fit(tmp_path, replace(SETTINGS, optimizer="muon"), resume=True)
+
+
+FIRST = "optimizer.0.first.blocks.0.norm_1.gain"
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        (FIRST, lambda a: None, "NAME is missing"),
+        (FIRST, lambda a: a.astype(np.float64), r"NAME .*float32 \(8,\), is float64 \(8,\)"),
+        (FIRST, lambda a: a.astype(np.int32), r"NAME should be float32 \(8,\), is int32 \(8,\)"),
+        (FIRST, lambda a: a[:-1], r"NAME should be float32 \(8,\), is float32 \(7,\)"),
+        (FIRST, lambda a: a[None], r"NAME should be float32 \(8,\), is float32 \(1, 8\)"),
+        (FIRST, lambda a: a + np.inf, "NAME is not finite"),
+        (FIRST.replace("first", "second"), lambda a: a * np.nan, "NAME is not finite"),
+        (FIRST.replace("0.first", "1.first"), lambda a: np.zeros(8), "NAME belongs to none"),
+        (FIRST.replace("first", "third"), lambda a: np.zeros(8), "NAME belongs to none"),
+        ("more", lambda a: np.zeros(8), "NAME belongs to none"),
+    ],
+)  # fmt: skip
+def test_a_refused_resume_changes_nothing(
+    tmp_path: Path, name: str, change: Callable[[Any], Any], message: str
+) -> None:
+    """Not even by rounding to another precision, without a word."""
+    config = tmp_path / "config.toml"
+    fit(tmp_path, replace(SETTINGS, steps=5), beside={config: "before"})
+    saved = checkpoint.load(tmp_path / CHECKPOINT)
+    array = change(saved.arrays.pop(name, None))
+    if array is not None:
+        saved.arrays[name] = array
+    checkpoint.save(tmp_path / CHECKPOINT, saved.arrays, saved.about)
+    before = contents(tmp_path)
+    with pytest.raises(CheckpointError, match=rf"{CHECKPOINT}: .*{message.replace('NAME', name)}$"):
+        fit(tmp_path, resume=True, beside={config: "after"})
+    assert contents(tmp_path) == before
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("there", [CHECKPOINT, METRICS, "config.toml", "curves.png"])
+def test_what_is_there_stays_whole_until_the_first_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: str
+) -> None:
+    """Then all files are replaced, or go, at once."""
+    (tmp_path / there).write_text("somebody's")
+    before, seen = contents(tmp_path), []
+    beside = {tmp_path / "config.toml": "after", tmp_path / "curves.png": None}
+    wild = replace(SETTINGS, learning_rate=1e30, schedule="constant", warmup=0)
+    with pytest.raises(TrainingFailed, match=r"no checkpoint yet, and what .* held is as it was;"):
+        fit(tmp_path, wild, beside=beside)
+    assert contents(tmp_path) == before
+
+    def look(entry: dict[str, Any]) -> None:
+        seen.append(contents(tmp_path))
+
+    monkeypatch.setattr(loop, "SAVE_SECONDS", 0)  # a checkpoint behind every step
+    fit(tmp_path, replace(SETTINGS, steps=3), on_step=look, beside=beside)
+    assert seen[0] == before
+    for files in (seen[1], seen[2], contents(tmp_path)):
+        assert files.keys() == {CHECKPOINT, METRICS, "config.toml"}
+        assert files["config.toml"] == b"after" and files[CHECKPOINT][:8] != b"somebody"
+    assert [entry["step"] for entry in metrics(tmp_path)] == [1, 2, 3]
+
+
+def test_a_place_that_cannot_be_written_is_learnt_before_the_first_step(tmp_path: Path) -> None:
+    (tmp_path / "curves.png").mkdir()
+    with pytest.raises(CheckpointError, match=r"curves\.png: cannot be written: Is a directory"):
+        fit(tmp_path, beside={tmp_path / "curves.png": None}, on_step=lambda entry: 1 / 0)
+    assert [path.name for path in tmp_path.iterdir()] == ["curves.png"]
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])

@@ -12,11 +12,11 @@ from tinyattn.cli.options import (
     FILE,
     JSON,
     SEED,
-    check_target,
     open_device,
     option,
     print_json,
 )
+from tinyattn.cli.outputs import check_target
 
 VERDICTS = {"true": "TRUE", "conditional": "TRUE WITH CONDITIONS", "false": "FALSE",
             "typo": "TYPO", "open": "NOT CHECKABLE"}  # fmt: skip
@@ -53,6 +53,7 @@ def claims(
     tinyattn claims --sheet 000 --verdict false
     tinyattn claims --id S000-b.6 --id N-1
     """
+    from tinyattn.data.files import write
     from tinyattn.report.claims import as_details, as_dict, as_html, as_text, summary
     from tinyattn.report.progress import Progress
     from tinyattn.theory import CLAIMS, judge_all
@@ -84,7 +85,7 @@ def claims(
         results = judge_all(chosen, draws=draws, seed=seed, device=device,
                             on_result=lambda result: bar.advance(1))  # fmt: skip
     if page is not None:
-        page.write_text(as_html(results), encoding="utf-8")
+        write(page, as_html(results))
     if as_json:
         print_json(as_dict(results))
     elif ids:

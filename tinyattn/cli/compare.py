@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from tinyattn.cli.options import FILE, JSON, check_target, option, print_json
+from tinyattn.cli.options import FILE, JSON, option, print_json
+from tinyattn.cli.outputs import check_target, note_no_picture
 
 
 def _lengths(ctx: click.Context, parameter: click.Parameter, text: str | None) -> list[int] | None:
@@ -54,7 +55,7 @@ def compare(
     from tinyattn.models import compare as run
     from tinyattn.models.comparison import LENGTHS
     from tinyattn.report.comparison import as_table, save_picture
-    from tinyattn.report.curves import available
+    from tinyattn.report.curves import NoPicture, NotInstalled, new_figure
     from tinyattn.report.progress import Progress
 
     names = tuple(dict.fromkeys(names)) or tuple(MECHANISMS)
@@ -64,8 +65,12 @@ def compare(
     if picture is not None:
         if picture.suffix != ".png":
             raise click.BadParameter(f"must end with .png; got {picture}", param_hint="--picture")
-        if not available():
-            raise click.UsageError("--picture needs matplotlib: pip install 'tinyattn[plot]'")
+        try:
+            new_figure(1, 1)
+        except NotInstalled as error:
+            raise click.UsageError(f"--picture needs matplotlib: {error}") from error
+        except NoPicture:
+            pass  # the table can be had all the same, and the note stands behind it
         check_target(picture, "--picture")
     with Progress() as bar:
         try:
@@ -80,6 +85,10 @@ def compare(
     else:
         click.echo(as_table(found))
     if picture is not None:
-        save_picture(found, picture)
+        try:
+            save_picture(found, picture)
+        except NoPicture as error:
+            note_no_picture(picture, error)
+            return
         if not as_json:
             click.echo(f"The picture is {picture}.")

@@ -64,6 +64,7 @@ def _about_machine() -> dict[str, Any]:
     from tinyattn.report import curves
     from tinyattn.tasks.recipe import recipe_names, recipe_summary
 
+    no_picture = curves.why_none()
     cuda: str | list[str]
     try:
         devices, cuda = ["cpu", "cuda"], describe_gpu()
@@ -76,7 +77,7 @@ def _about_machine() -> dict[str, Any]:
         "threads": available_cores(),
         "blas": blas(),
         "cuda": cuda,
-        "pictures": "matplotlib" if curves.available() else "no: pip install 'tinyattn[plot]'",
+        "pictures": f"no: {no_picture}" if no_picture else "matplotlib",
         "recipes": {name: recipe_summary(name) for name in recipe_names()},
         "attention": [spell_out(name, MECHANISMS) for name in MECHANISMS],
     }

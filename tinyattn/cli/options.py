@@ -1,4 +1,4 @@
-"""Chapter 12, continued: options and small services that commands share. Next: the world."""
+"""Chapter 12, continued: options and small services that commands share. Next: outputs."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def stage_options(default_out: str, default_recipe: str) -> Callable[[Any], Any]
 def open_stage(
     table: str, options: dict[str, Any], base: Any, extra: dict[str, Any]
 ) -> tuple[Any, Any]:
-    """The recipe and the run that a training command's options ask for.
+    """The recipe and the run that a training command's options ask for, locked till its end.
 
     Args:
         table: the recipe's table that --epochs and --steps set.
@@ -96,7 +96,7 @@ def open_stage(
     """
     from tinyattn.tasks.knowledge import RunOptions
     from tinyattn.tasks.recipe import load_recipe
-    from tinyattn.tasks.runs import load_run, open_run
+    from tinyattn.tasks.runs import held_run, load_run
     from tinyattn.training.ranks import all_ranks
 
     try:
@@ -115,7 +115,9 @@ def open_stage(
     if steps:
         settings[f"{table}.steps"] = steps
     resume, seed = options["resume"], options["seed"]
-    folder = open_run(options["out"], overwrite=options["overwrite"], resume=resume, resumable=True)
+    run = held_run(options["out"], overwrite=options["overwrite"], resume=resume, resumable=True,
+                   ranks=ranks)  # fmt: skip
+    folder = click.get_current_context().with_resource(run)  # until the command ends
     if resume:  # as it was begun, but for what is asked for now
         begun = load_run(folder)
         base = begun.recipe
@@ -185,15 +187,6 @@ def parse_settings(sets: tuple[str, ...]) -> dict[str, Any]:
     return settings
 
 
-def check_target(path: Path, hint: str) -> None:
-    """Learn before the work whether a file can be written; `hint` is the option that names it."""
-    from tinyattn.tasks.evaluation import check_writable
-
-    if not path.absolute().parent.is_dir():
-        raise click.BadParameter(f"{path}: no such folder", param_hint=hint)
-    check_writable(path)
-
-
 class DeviceMissing(Exception):
     """The device that was asked for is not there."""
 
@@ -221,38 +214,6 @@ def note_dropped(vocabulary: Any, texts: list[str]) -> None:
         which = ", ".join(f"{character!r} ({count})" for character, count in lost.most_common(5))
         more = f" and {len(lost) - 5} more" if len(lost) > 5 else ""
         click.echo(f"note: left out what is not in the vocabulary: {which}{more}", err=True)
-
-
-def finish(folder: Path, title: str, as_json: bool, *, began: bool) -> None:
-    """Draw the curves of a run and say what it came to, and if it was over before it `began`."""
-    entries = draw(folder, title)
-    last = entries[-1] if entries else {}  # a finished run was resumed, and its log is gone
-    if as_json:
-        print_json({"folder": str(folder), **last})
-        return
-    where = f"the run is in {folder}{'' if began else '; there was nothing left to do'}"
-    if not last:
-        click.echo(f"{title}: {where}")
-        return
-    validation = f", validation loss {last['validation']:.3f}" if "validation" in last else ""
-    names = {"entropy": "entropy in nats", "distance": "squared distance"}
-    heads = ", ".join(f"{what} {last[name]:.2f}" for name, what in names.items() if name in last)
-    click.echo(
-        f"{title}: step {last['step']}, loss {last['loss']:.3f}{validation} nats, "
-        f"{last['seconds']:.0f} s; {f'heads: {heads}; ' if heads else ''}{where}"
-    )
-
-
-def draw(folder: Path, title: str) -> list[dict[str, Any]]:
-    """Draw the curves of a run, where matplotlib is installed; returns its log."""
-    from tinyattn.report import curves
-    from tinyattn.tasks.runs import CURVES
-    from tinyattn.training.metrics import METRICS, read_metrics
-
-    entries = read_metrics(folder / METRICS)
-    if curves.available() and len(entries) > 1:
-        curves.save_curves(entries, folder / CURVES, title)
-    return entries
 
 
 def print_json(value: Any) -> None:

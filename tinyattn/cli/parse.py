@@ -24,6 +24,7 @@ from tinyattn.cli.options import (
     parse_penalties,
     print_json,
 )
+from tinyattn.cli.outputs import spare
 
 
 @click.command()
@@ -68,7 +69,8 @@ def parse(
     from tinyattn.report.progress import Progress
     from tinyattn.tasks.dependency import SETTINGS
     from tinyattn.tasks.knowledge import RunOptions
-    from tinyattn.tasks.parsers import PENALTIES, can_have, compare_penalties, judge
+    from tinyattn.tasks.parsers import PENALTIES, can_have, compare_penalties, judge, name_of
+    from tinyattn.tasks.runs import RUN_FILES
     from tinyattn.training.settings import SettingError
 
     documents = read_conllu(treebank)
@@ -88,6 +90,13 @@ def parse(
             raise SettingError(str(error)) from error
     else:
         wanted = [penalty for penalty in PENALTIES if can_have(attention, penalty)]
+    if out:
+        spare(
+            "--out",
+            out,
+            {"the treebank": treebank},
+            [f"{name_of(penalty)}/{name}" for penalty in wanted for name in RUN_FILES],
+        )
     settings = replace(SETTINGS, epochs=epochs or SETTINGS.epochs)
     with tempfile.TemporaryDirectory() as nowhere, Progress() as bar:
         options = RunOptions(out or Path(nowhere), seed, open_device(device, workers), workers)

@@ -21,8 +21,6 @@ from tinyattn.cli.options import (
     SET,
     UNKNOWN,
     WORKERS,
-    draw,
-    finish,
     model_settings,
     note_dropped,
     open_device,
@@ -32,6 +30,7 @@ from tinyattn.cli.options import (
     print_json,
     stage_options,
 )
+from tinyattn.cli.outputs import draw, finish, spare
 
 
 @click.command()
@@ -124,12 +123,15 @@ def pretrain(
     tinyattn pretrain play.txt --objective next --steps 300 --out runs/play
     mpiexec -n 2 tinyattn pretrain wiki.txt      # the same on two processes
     """
-    from tinyattn.data.text import read_text
+    from tinyattn.data.text import documents_of, read_text
     from tinyattn.report.progress import Progress
     from tinyattn.tasks import knowledge
+    from tinyattn.tasks.runs import RUN_FILES
 
     if unknown != "error" and questions is None:
         raise click.UsageError("--unknown is for --questions; give that too")
+    spare("--out", options["out"], {"the corpus": corpus, "the file of --config": options["config"],
+                                    "the pairs of --questions": questions}, RUN_FILES)  # fmt: skip
     text = read_text(corpus)
     extra = {"data.objective": objective} if objective else {}
     base = "text" if objective == "next" else "fast"
@@ -139,6 +141,9 @@ def pretrain(
         trained = knowledge.pretrain(text, recipe, bar.watch(run), questions=pairs, unknown=unknown)
     if not run.ranks.writes:
         return
+    if all("\t" in line for line in documents_of(text)):
+        click.echo(f"note: every line of {corpus} has a tab, as pairs for finetune have; it was "
+                   "read as a text", err=True)  # fmt: skip
     note_dropped(trained.vocabulary, ["".join(pair) for pair in pairs or []])
     also = f" and {questions.name}" if questions else ""
     finish(run.folder, f"pretrained on {corpus.name}{also}", options["as_json"], began=bar.began)
@@ -172,7 +177,7 @@ def finetune(
     from tinyattn.data.text import read_text
     from tinyattn.report.progress import Progress
     from tinyattn.tasks import knowledge
-    from tinyattn.tasks.runs import load_run
+    from tinyattn.tasks.runs import RUN_FILES, load_run
 
     if start is not None and corpus is not None:
         raise click.UsageError("give --from RUN (pretrained) or --corpus FILE (not), not both")
@@ -181,8 +186,11 @@ def finetune(
         raise click.UsageError("the model is that of --from; --attention, --positions and --set "
                                "model.* are for a new one, with --corpus")  # fmt: skip
     origin = start or Path("runs/pretrain")
-    if corpus is None and options["overwrite"] and options["out"].resolve() == origin.resolve():
-        raise click.UsageError(f"--out {origin} would replace the run of --from; name another")
+    begins = corpus is None and not options["resume"]  # else it is the run in --out that goes on
+    spare("--out", options["out"], {"the pairs": pairs, "the corpus": corpus,
+                                    "the file of --config": options["config"],
+                                    "the run of --from": origin if begins else None},
+          RUN_FILES)  # fmt: skip
     known = _answered(pairs)
     text = read_text(corpus) if corpus else None
     pretrained = None if corpus else load_run(origin)

@@ -23,6 +23,7 @@ from tinyattn.cli.options import (
     print_json,
     typed,
 )
+from tinyattn.cli.outputs import predictions_of, spare
 
 if TYPE_CHECKING:
     from tinyattn.tasks.runs import Trained
@@ -53,24 +54,39 @@ def evaluate(
     tinyattn evaluate birth_dev.tsv
     tinyattn evaluate birth_dev.tsv --report --train birth_places_train.tsv --corpus wiki.txt
     """
+    from tinyattn.data.files import check_writable
     from tinyattn.data.text import read_pairs
     from tinyattn.report.considered import as_table
     from tinyattn.report.progress import Progress
     from tinyattn.tasks.considered import consider
-    from tinyattn.tasks.evaluation import answer, check_writable, save_predictions, score
-    from tinyattn.tasks.runs import PREDICTIONS, load_run
+    from tinyattn.tasks.evaluation import answer, check_questions, save_predictions, score
+    from tinyattn.tasks.runs import load_run
+    from tinyattn.training.checkpoint import write_errors
 
     if report and train is None:
         raise click.UsageError("--report needs --train PAIRS, those that the model was finetuned "
                                "on, and --corpus FILE if it was pretrained")  # fmt: skip
     if not report and (train or corpus):
         raise click.UsageError("--train and --corpus are for --report; give that too")
+    path = predictions or predictions_of(start)
+    spare(
+        "--predictions",
+        path,
+        {
+            "the questions": pairs,
+            "the run of --from": start,
+            "the pairs of --train": train,
+            "the text of --corpus": corpus,
+        },
+    )
     asked = read_pairs(pairs)
+    if predictions is None:
+        check_questions(pairs, asked)
     texts = _read_texts(pairs, train, corpus) if train else None
-    path = predictions or (start if start.is_dir() else start.parent) / PREDICTIONS
     trained = load_run(start, device=open_device(device, workers))
     texts = _checked(trained, texts) if texts else None
-    check_writable(path)
+    with write_errors():
+        check_writable(path)
     with Progress() as bar:
         bar.start(0, len(asked))
         answers = answer(trained, [q for q, _ in asked], unknown=unknown, workers=workers,
@@ -240,11 +256,12 @@ def convert(start: Path, to: str, out: Path, overwrite: bool, as_json: bool) -> 
     tinyattn convert --from runs/merged --to multihead --out runs/back
     """
     from tinyattn.tasks.conversion import convert as rewrite
-    from tinyattn.tasks.runs import load_run, open_run
+    from tinyattn.tasks.runs import RUN_FILES, held_run, load_run
 
+    spare("--out", out, {"the run of --from": start}, RUN_FILES)
     trained = load_run(start)
-    folder = open_run(out, overwrite=overwrite)
-    made = rewrite(trained, to, folder)
+    with held_run(out, overwrite=overwrite) as folder:
+        made = rewrite(trained, to, folder)
     if as_json:
         print_json({"folder": str(folder), "attention": to, **asdict(made)})
     else:

@@ -14,7 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from tinyattn.data.files import write
 from tinyattn.models.comparison import Comparison, Row
+from tinyattn.report.curves import as_png, drawing, new_figure
 
 STYLES = [("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"), ("#CC79A7", "D"), ("#E69F00", "v"),
           ("#56B4E9", "P"), ("#000000", "X"), ("#7A7A7A", "<"), ("#7B3294", ">")]  # fmt: skip
@@ -90,12 +92,16 @@ def _own_letters(row: Row) -> str:
 
 
 def save_picture(comparison: Comparison, path: Path) -> None:
-    """Draw what the mechanisms see, and how their time and memory grow."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    """Draw what the mechanisms see, and how their time and memory grow.
 
-    figure = Figure(figsize=(16, 9), layout="constrained")
-    FigureCanvasAgg(figure)
+    Raises: NoPicture if matplotlib is missing or fails, OSError if the file cannot be written.
+    """
+    write(path, _drawn(comparison))
+
+
+@drawing()
+def _drawn(comparison: Comparison) -> bytes:
+    figure = new_figure(16, 9)
     halves: Any = figure.subfigures(1, 2, width_ratios=(9, 7), wspace=0.03)
     left, right = halves
     _draw_sight(left, comparison.rows)
@@ -112,7 +118,7 @@ def save_picture(comparison: Comparison, path: Path) -> None:
     time.set_ylabel("time in ms", fontsize=11)
     memory.set_ylabel("memory in MB", fontsize=11)
     memory.set_xlabel("T, positions", fontsize=11)
-    figure.savefig(path, dpi=110)
+    return as_png(figure, dpi=110)
 
 
 def _draw_sight(figure: Any, rows: Sequence[Row]) -> None:

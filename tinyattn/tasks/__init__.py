@@ -1,6 +1,7 @@
 """Chapter 9: tasks, which say what to learn."""
 
 from tinyattn.tasks.recipe import Recipe, load_recipe
+from tinyattn.tasks.lock import alone_in
 from tinyattn.tasks.runs import Trained, load_run
 from tinyattn.tasks.examples import DocumentExamples, QuestionExamples, TextExamples
 from tinyattn.tasks.preparation import document_examples, question_examples, text_examples
@@ -17,9 +18,9 @@ from tinyattn.tasks.parsers import attachment, compare_penalties
 
 __all__ = [
     "DocumentExamples", "Probe", "QuestionExamples", "Recipe", "Report", "RunOptions", "Score",
-    "Symbols", "TextExamples", "Trained", "TreeExamples", "answer", "attachment", "baselines",
-    "causal_attentions", "compare_penalties", "consider", "convert", "document_examples", "family",
-    "finetune", "load_parser", "load_recipe", "load_run", "nearest", "parse_sentences", "pretrain",
-    "probe", "question_examples", "quickstart", "score", "split", "text_examples", "train_parser",
-    "with_attention",
+    "Symbols", "TextExamples", "Trained", "TreeExamples", "alone_in", "answer", "attachment",
+    "baselines", "causal_attentions", "compare_penalties", "consider", "convert",
+    "document_examples", "family", "finetune", "load_parser", "load_recipe", "load_run", "nearest",
+    "parse_sentences", "pretrain", "probe", "question_examples", "quickstart", "score", "split",
+    "text_examples", "train_parser", "with_attention",
 ]  # fmt: skip

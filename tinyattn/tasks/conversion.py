@@ -16,9 +16,11 @@ import numpy as np
 from tinyattn.attention import AttentionBlock, Bilinear, MultiHead, factor, merge
 from tinyattn.graph import no_grad
 from tinyattn.models import GPT
-from tinyattn.tasks.runs import Trained, begin_run
+from tinyattn.tasks.lock import alone_in
+from tinyattn.tasks.runs import Trained, run_files
 from tinyattn.training import checkpoint
 from tinyattn.training.loop import CHECKPOINT
+from tinyattn.training.metrics import METRICS
 from tinyattn.training.settings import SettingError
 
 WAY_BACK = {"bilinear": "multihead", "multihead": "bilinear"}
@@ -41,7 +43,8 @@ def convert(trained: Trained, to: str, folder: Path) -> Conversion:
 
     Args:
         to: "bilinear", or "multihead" for the way back.
-    Raises: SettingError if the model cannot be written so.
+    Raises: SettingError if the model cannot be written so, or another process is writing there;
+        CheckpointError if the folder cannot be written: what it held is then as it was.
     """
     if to not in WAY_BACK:
         raise SettingError(f"convert: to must be one of {list(WAY_BACK)}; got {to!r}")
@@ -61,9 +64,11 @@ def convert(trained: Trained, to: str, folder: Path) -> Conversion:
     arrays = {name: array.astype(np.float32) for name, array in second.state().items()}
     GPT(config).load_state(arrays)  # so that what is written can be read
     tables = replace(trained.recipe, model=config).tables()
-    begin_run(folder, tables, resume=False)
     about = {**trained.about, "model": asdict(config), "recipe": tables}
-    checkpoint.save(folder / CHECKPOINT, {f"model.{n}": a for n, a in arrays.items()}, about)
+    beside = {**run_files(folder, tables), folder / METRICS: None}
+    with alone_in(folder):
+        named = {f"model.{name}": array for name, array in arrays.items()}
+        checkpoint.save(folder / CHECKPOINT, named, about, beside)
     return Conversion(
         first.parameter_count(), second.parameter_count(),
         *(float(np.abs(logits[0] - others).max()) for others in logits[1:]),

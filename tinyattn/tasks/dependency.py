@@ -25,18 +25,17 @@ from tinyattn.graph import no_grad
 from tinyattn.models.parser import ROOT, Parser, ParserConfig
 from tinyattn.noise import Noise
 from tinyattn.tasks.knowledge import RunOptions
-from tinyattn.tasks.runs import begin_run
+from tinyattn.tasks.runs import HEADER, PARSE, checkpoint_in, load_parameters, run_files
 from tinyattn.tasks.treebank import Symbols, Tree, TreeExamples, fill_up, pairs, places
 from tinyattn.tensor import Tensor
 from tinyattn.training import checkpoint
-from tinyattn.training.checkpoint import CheckpointError
-from tinyattn.training.loop import CHECKPOINT, Fit
+from tinyattn.training.checkpoint import CheckpointError, check_header
+from tinyattn.training.loop import Fit
 from tinyattn.training.settings import SettingError, TrainSettings, build
 
 SETTINGS = TrainSettings(epochs=30, batch=32, learning_rate=0.01)
 """Chosen on a fifth of an English treebank's training documents; those held out were not looked
 at."""
-STAGE = "parse"
 MEASURES = 10  # of the heads in a run, evenly spread
 TOGETHER = 64
 """Sentences that are parsed together; the trees do not depend on it."""
@@ -70,22 +69,25 @@ def train_parser(
     penalty: Penalty,
     options: RunOptions,
 ) -> Parser:
-    """A new parser, taught these sentences; its run is kept in `options.folder`."""
-    model = Parser(config, seed=options.seed)
-    data = TreeExamples(sentences, symbols, context=config.context, batch=settings.batch,
-                        seed=options.seed)  # fmt: skip
-    tables = {"model": asdict(config), "train": asdict(settings), "penalty": asdict(penalty)}
-    begin_run(options.folder, tables, resume=False)
-    model.to(options.device)
-    total = settings.total_steps(data.batches_per_epoch)
-    options.on_start(0, total)
-    sample = pairs(data.epoch(0)[0].inputs, config.symbols)
-    Fit(
-        settings, options.folder, {"stage": STAGE, **tables, "symbols": asdict(symbols)},
-        seed=options.seed, workers=options.threads,
-        measure=lambda: _scores_and_heads(model, sample, penalty.cap)[1],
-        measure_every=max(1, total // MEASURES), on_step=options.on_step,
-    ).run(model, parser_loss(model, penalty), data)  # fmt: skip
+    """A new parser, taught these sentences; its run is kept in `options.folder`.
+
+    Raises: SettingError if another process is writing there.
+    """
+    with options.alone():
+        model = Parser(config, seed=options.seed)
+        data = TreeExamples(sentences, symbols, context=config.context, batch=settings.batch,
+                            seed=options.seed)  # fmt: skip
+        tables = {"model": asdict(config), "train": asdict(settings), "penalty": asdict(penalty)}
+        model.to(options.device)
+        total = settings.total_steps(data.batches_per_epoch)
+        options.on_start(0, total)
+        sample = pairs(data.epoch(0)[0].inputs, config.symbols)
+        Fit(
+            settings, options.folder, {"stage": PARSE, **tables, "symbols": asdict(symbols)},
+            beside=run_files(options.folder, tables), seed=options.seed, workers=options.threads,
+            measure=lambda: _scores_and_heads(model, sample, penalty.cap)[1],
+            measure_every=max(1, total // MEASURES), on_step=options.on_step,
+        ).run(model, parser_loss(model, penalty), data)  # fmt: skip
     return model
 
 
@@ -134,16 +136,20 @@ def load_parser(path: str | Path, *, device: str = "cpu") -> tuple[Parser, Symbo
 
     Raises: CheckpointError if it is missing, damaged, or no parser.
     """
-    path = Path(path)
-    saved = checkpoint.load(path / CHECKPOINT if path.is_dir() else path)
-    if saved.about.get("stage") != STAGE:
-        raise CheckpointError(f"{path}: holds no parser")
+    file = checkpoint_in(path)
+    saved = checkpoint.load(file)
+    if saved.about.get("stage") != PARSE:
+        raise CheckpointError(f"{file}: holds no parser")
+    check_header(file, saved.about, HEADER | {"symbols": dict})
     try:
-        model = Parser(build(ParserConfig, dict(saved.about["model"]), "model"))
-        model.load_state(saved.group("model"))
-        lists = saved.about["symbols"]
-        symbols = Symbols(*(tuple(lists[key]) for key in ("words", "tags", "relations")))
-    except (KeyError, TypeError, ValueError, SettingError) as error:
-        raise CheckpointError(f"{path}: does not fit this program: {error}") from error
+        symbols = Symbols.from_lists(saved.about["symbols"])
+        config = build(ParserConfig, dict(saved.about["model"]), "model")
+        got, wanted = (len(symbols), len(symbols.relations)), (config.symbols, config.relations)
+        if got != wanted:
+            raise ValueError(f"its symbols and relations are {got}, for a model of {wanted}")
+        model = Parser(config)
+        load_parameters(model, saved)
+    except (TypeError, ValueError, SettingError) as error:
+        raise CheckpointError(f"{file}: does not fit this program: {error}") from error
     model.to(device)
     return model, symbols

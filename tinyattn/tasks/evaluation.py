@@ -16,14 +16,18 @@ from typing import Any
 
 import numpy as np
 
+from tinyattn.data.files import write
 from tinyattn.data.questions import answer_of
 from tinyattn.data.text import DataError
 from tinyattn.models import continuations
 from tinyattn.tasks.runs import Trained
-from tinyattn.training.checkpoint import CheckpointError
+from tinyattn.training.checkpoint import write_errors
 
 ANSWER_STEPS = 32
 """Symbols a model may write in answer to a question, as in A5."""
+
+QUESTION_MARKS = "?", "\uff1f", "\u061f"
+"""The common one, the wide one and the Arabic one."""
 
 
 @dataclass(frozen=True)
@@ -115,24 +119,22 @@ def answer(
     return [answer_of(ids, vocabulary) for ids in written]
 
 
-def check_writable(path: str | Path) -> None:
-    """Learn before the work, not after it, that a file cannot be written; changes nothing in it.
+def check_questions(path: str | Path, asked: Sequence[tuple[str, str | None]]) -> None:
+    """See that what was read has answers, or question marks at its ends: a text is no examination,
+    and must not cost a run its predictions.
 
-    Raises: CheckpointError.
+    Raises: DataError with the first line that has neither.
     """
-    there = Path(path).exists()
-    try:
-        open(path, "a").close()
-        if not there:
-            Path(path).unlink()
-    except OSError as error:
-        raise CheckpointError(f"{path}: cannot be written: {error.strerror or error}") from error
+    for line, place in asked:
+        if place is None and not line.rstrip().endswith(QUESTION_MARKS):
+            raise DataError(
+                f"{path}: has no tabs with answers, and no question mark behind {line[-40:]!r}; "
+                "give pairs, or questions; if these are questions, say where to write their "
+                "answers with --predictions FILE"
+            )
 
 
 def save_predictions(path: str | Path, predictions: Sequence[str]) -> None:
     """One place a line, A5's format. Raises: CheckpointError if it cannot be written."""
-    try:
-        text = "".join(p.replace("\n", " ") + "\n" for p in predictions)
-        Path(path).write_text(text, encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise CheckpointError(f"{path}: cannot be written: {error.strerror or error}") from error
+    with write_errors():
+        write(path, "".join(p.replace("\n", " ") + "\n" for p in predictions))

@@ -17,7 +17,7 @@ from tinyattn.models import MECHANISMS, possible_positions
 from tinyattn.tasks.evaluation import Score, answer, most_common, save_predictions, score
 from tinyattn.tasks.knowledge import RunOptions, finetune, pretrain
 from tinyattn.tasks.recipe import Recipe
-from tinyattn.tasks.runs import PREDICTIONS, open_run
+from tinyattn.tasks.runs import PREDICTIONS, held_runs
 from tinyattn.training.settings import SettingError
 
 
@@ -70,26 +70,27 @@ def family(
     """
     recipes = {name: with_attention(recipe, name) for name in names or causal_attentions()}
     at = {
-        (name, stage): replace(options, folder=open_run(options.folder / name / stage,
-                                                        overwrite=overwrite))
-        for name in recipes for stage in ("pretrain", "finetune")
-    }  # fmt: skip
-    world = make_world(seed=options.seed)
-    world.save(options.folder / "world", overwrite=overwrite)
-    questions = [question for question, _ in world.dev]
-    places = [place for _, place in world.dev]
-    guess = most_common([place for _, place in world.train])
-    rows = []
-    for name, ours in recipes.items():
-        began, run = time.perf_counter(), at[name, "finetune"]
-        say(f"{name}: pretrain")
-        pretrained = pretrain(world.corpus, ours, at[name, "pretrain"])
-        say(f"{name}: finetune")
-        trained = finetune(world.train, ours, run, start=pretrained)
-        predictions = answer(trained, questions, workers=options.threads)
-        save_predictions(run.folder / PREDICTIONS, predictions)
-        rows.append(Row(name, ours.model.positions, trained.model.parameter_count(),
-                        score(predictions, places), time.perf_counter() - began))  # fmt: skip
+        (name, stage): replace(options, folder=options.folder / name / stage)
+        for name in recipes
+        for stage in ("pretrain", "finetune")
+    }
+    with held_runs([run.folder for run in at.values()], overwrite=overwrite):
+        world = make_world(seed=options.seed)
+        world.save(options.folder / "world", overwrite=overwrite)
+        questions = [question for question, _ in world.dev]
+        places = [place for _, place in world.dev]
+        guess = most_common([place for _, place in world.train])
+        rows = []
+        for name, ours in recipes.items():
+            began, run = time.perf_counter(), at[name, "finetune"]
+            say(f"{name}: pretrain")
+            pretrained = pretrain(world.corpus, ours, at[name, "pretrain"])
+            say(f"{name}: finetune")
+            trained = finetune(world.train, ours, run, start=pretrained)
+            predictions = answer(trained, questions, workers=options.threads)
+            save_predictions(run.folder / PREDICTIONS, predictions)
+            rows.append(Row(name, ours.model.positions, trained.model.parameter_count(),
+                            score(predictions, places), time.perf_counter() - began))  # fmt: skip
     return score([guess] * len(places), places), rows
 
 

@@ -9,6 +9,7 @@ the answers.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from tinyattn.graph import no_grad
 from tinyattn.models import GPT
 from tinyattn.noise import Noise
 from tinyattn.tasks.examples import Examples, Together
+from tinyattn.tasks.lock import alone_in
 from tinyattn.tasks.preparation import (
     Pairs,
     as_read,
@@ -34,7 +36,7 @@ from tinyattn.tasks.preparation import (
     text_examples,
 )
 from tinyattn.tasks.recipe import Recipe
-from tinyattn.tasks.runs import Trained, begin_run, describe, fingerprint, load_run
+from tinyattn.tasks.runs import Trained, describe, fingerprint, load_run, run_files
 from tinyattn.tensor import Tensor
 from tinyattn.training.checkpoint import Checkpoint, CheckpointError
 from tinyattn.training.loop import Data, Fit
@@ -59,6 +61,10 @@ class RunOptions:
     ranks: Ranks = ALONE
     on_start: Callable[[int, int], None] = lambda done, total: None
     on_step: Callable[[dict[str, Any]], None] = lambda entry: None
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Inside, nobody else writes to the folder; see `alone_in`."""
+        return alone_in(self.folder, resume=self.resume, ranks=self.ranks)
 
     @property
     def threads(self) -> int | None:
@@ -97,29 +103,31 @@ def pretrain(
     model learns how it will be asked while it learns what there is to know (Allen-Zhu and Li 2023).
 
     Raises: DataError if the corpus is too short, or a pair too long, or one that cannot be read;
-        SettingError for questions where there are no exercises to mix them with.
+        SettingError for questions where there are no exercises to mix them with, or if another
+        process is writing to the folder.
     """
-    if questions is not None and recipe.data.objective != "span":
-        raise SettingError("questions can be mixed with the exercises of data.objective 'span'")
-    settings, vocabulary = recipe.pretrain, Vocabulary.from_text(text)
-    model = GPT(recipe.model_for(len(vocabulary)), seed=options.seed)
-    validation = None
-    data: Examples
-    if recipe.data.objective == "next":
-        data, held_out = text_examples(text, vocabulary, recipe, settings, options.seed)
-        documents = 1
-        if len(held_out):
-            validation = _validation(model, held_out)
-    else:
-        data = document_examples(text, vocabulary, recipe, settings, options.seed)
-        documents = data.count
-    if questions is not None:
-        questions = as_read(questions, recipe, vocabulary, unknown)
-        more = question_examples(questions, vocabulary, recipe, settings, options.seed)
-        data = Together(data, more)
-    about = describe("pretrain", recipe, model, vocabulary, documents, text)
-    about["questions"] = fingerprint(repr(questions)) if questions else ""
-    return _fit(model, data, recipe, settings, about, options, validation)
+    with options.alone():
+        if questions is not None and recipe.data.objective != "span":
+            raise SettingError("questions can be mixed with the exercises of data.objective 'span'")
+        settings, vocabulary = recipe.pretrain, Vocabulary.from_text(text)
+        model = GPT(recipe.model_for(len(vocabulary)), seed=options.seed)
+        validation = None
+        data: Examples
+        if recipe.data.objective == "next":
+            data, held_out = text_examples(text, vocabulary, recipe, settings, options.seed)
+            documents = 1
+            if len(held_out):
+                validation = _validation(model, held_out)
+        else:
+            data = document_examples(text, vocabulary, recipe, settings, options.seed)
+            documents = data.count
+        if questions is not None:
+            questions = as_read(questions, recipe, vocabulary, unknown)
+            more = question_examples(questions, vocabulary, recipe, settings, options.seed)
+            data = Together(data, more)
+        about = describe("pretrain", recipe, model, vocabulary, documents, text)
+        about["questions"] = fingerprint(repr(questions)) if questions else ""
+        return _fit(model, data, recipe, settings, about, options, validation)
 
 
 def finetune(
@@ -136,25 +144,27 @@ def finetune(
     `start.model` itself is trained on. A new model takes its vocabulary, and A5's schedule its
     length, from the corpus `text`.
 
-    Raises: DataError if a pair is longer than the model's context, or holds an unknown character.
+    Raises: DataError if a pair is longer than the model's context, or holds an unknown character;
+        SettingError if another process is writing to the folder.
     """
-    if start is not None:
-        model, vocabulary, settings = start.model, start.vocabulary, recipe.finetune
-        recipe = replace(recipe, model=model.config)  # whatever the recipe says of models
-        documents = int(start.about["documents"])
-    elif text is not None:
-        vocabulary = Vocabulary.from_text(text)
-        model = GPT(recipe.model_for(len(vocabulary)), seed=options.seed)
-        settings = recipe.scratch
-        documents = len(documents_of(text, blank_lines=recipe.data.blank_lines))
-    else:
-        raise ValueError("finetune: needs a pretrained model (start) or a corpus (text)")
-    pairs = as_read(pairs, recipe, vocabulary, unknown)
-    data = question_examples(pairs, vocabulary, recipe, settings, options.seed)
-    about = describe("finetune", recipe, model, vocabulary, documents, repr(pairs))
-    about["pretrained_on"] = start.about.get("data", "") if start is not None else ""
-    about["questions"] = start.about.get("questions", "") if start is not None else ""
-    return _fit(model, data, recipe, settings, about, options)
+    with options.alone():
+        if start is not None:
+            model, vocabulary, settings = start.model, start.vocabulary, recipe.finetune
+            recipe = replace(recipe, model=model.config)  # whatever the recipe says of models
+            documents = int(start.about["documents"])
+        elif text is not None:
+            vocabulary = Vocabulary.from_text(text)
+            model = GPT(recipe.model_for(len(vocabulary)), seed=options.seed)
+            settings = recipe.scratch
+            documents = len(documents_of(text, blank_lines=recipe.data.blank_lines))
+        else:
+            raise ValueError("finetune: needs a pretrained model (start) or a corpus (text)")
+        pairs = as_read(pairs, recipe, vocabulary, unknown)
+        data = question_examples(pairs, vocabulary, recipe, settings, options.seed)
+        about = describe("finetune", recipe, model, vocabulary, documents, repr(pairs))
+        about["pretrained_on"] = start.about.get("data", "") if start is not None else ""
+        about["questions"] = start.about.get("questions", "") if start is not None else ""
+        return _fit(model, data, recipe, settings, about, options)
 
 
 def _fit(
@@ -185,16 +195,14 @@ def _fit(
     options.on_start(done, total)
     fit = Fit(
         settings, options.folder, about,
+        beside=run_files(options.folder, about["recipe"], resume=options.resume),
         seed=options.seed, workers=options.threads,
         corpus_tokens=about["documents"] * model.config.context,
         measure=_measure(model, data, recipe.penalty, validation) if options.ranks.writes else None,
         measure_every=max(1, total // MEASURES), ranks=options.ranks, on_step=options.on_step,
     )  # fmt: skip
     if why := missing_products(get_device(options.device).xp, settings.products):
-        raise SettingError(why)  # before an earlier run is cleared away
-    if options.ranks.writes:
-        begin_run(options.folder, about["recipe"], resume=options.resume)
-    options.ranks.any_of(False)
+        raise SettingError(why)
     fit.run(model, language_model_loss(model, recipe.penalty), data, resume)
     return load_run(options.folder, device=options.device)
 
@@ -214,7 +222,8 @@ def _differences(now: dict[str, Any], then: dict[str, Any]) -> list[str]:
         f"another {key} ({old}, not {new})" for key, (new, old) in values.items() if old != new
     ]
     texts = {"vocabulary": "another vocabulary", "data": "another text to learn from",
-             "questions": "other questions among its exercises"}  # fmt: skip
+             "questions": "other questions among its exercises",
+             "pretrained_on": "another text that it was pretrained on"}  # fmt: skip
     return found + [name for key, name in texts.items() if now.get(key, "") != then.get(key, "")]
 
 

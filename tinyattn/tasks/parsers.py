@@ -21,7 +21,7 @@ from tinyattn.models import ParserConfig, possible_positions
 from tinyattn.tasks.dependency import SETTINGS, load_parser, parse_sentences, train_parser
 from tinyattn.tasks.evaluation import Score
 from tinyattn.tasks.knowledge import RunOptions
-from tinyattn.tasks.runs import open_run
+from tinyattn.tasks.runs import held_runs
 from tinyattn.tasks.treebank import Symbols, Tree, baselines, split
 from tinyattn.training.settings import SettingError, TrainSettings
 
@@ -130,21 +130,20 @@ def compare_penalties(
     for penalty in penalties:
         _check(penalty, config)
     at = {
-        penalty: replace(options, folder=open_run(options.folder / name_of(penalty),
-                                                  overwrite=overwrite))
-        for penalty in penalties
-    }  # fmt: skip
-    rules = baselines(train, test) | {"heads built from the tree": rebuilt(test)}
-    rows = [Row(name, *attachment(trees, test), {}) for name, trees in rules.items()]
-    cap = penalties[-1].cap  # one for all, so that distances can be compared
-    for penalty, run in at.items():
-        name = f"parser, penalty: {name_of(penalty)}"
-        say(name)
-        began = time.perf_counter()
-        model = train_parser(train, symbols, config, settings, penalty, run)
-        seconds = time.perf_counter() - began
-        trees, heads = parse_sentences(model, symbols, test, cap)
-        rows.append(Row(name, *attachment(trees, test), heads, seconds))
+        penalty: replace(options, folder=options.folder / name_of(penalty)) for penalty in penalties
+    }
+    with held_runs([run.folder for run in at.values()], overwrite=overwrite):
+        rules = baselines(train, test) | {"heads built from the tree": rebuilt(test)}
+        rows = [Row(name, *attachment(trees, test), {}) for name, trees in rules.items()]
+        cap = penalties[-1].cap  # one for all, so that distances can be compared
+        for penalty, run in at.items():
+            name = f"parser, penalty: {name_of(penalty)}"
+            say(name)
+            began = time.perf_counter()
+            model = train_parser(train, symbols, config, settings, penalty, run)
+            seconds = time.perf_counter() - began
+            trees, heads = parse_sentences(model, symbols, test, cap)
+            rows.append(Row(name, *attachment(trees, test), heads, seconds))
     return rows
 
 

@@ -17,7 +17,7 @@ from tinyattn.data.world import make_world
 from tinyattn.tasks.evaluation import Score, answer, most_common, save_predictions, score
 from tinyattn.tasks.knowledge import RunOptions, finetune, pretrain
 from tinyattn.tasks.recipe import Recipe
-from tinyattn.tasks.runs import PREDICTIONS, Trained, open_run
+from tinyattn.tasks.runs import PREDICTIONS, Trained, held_runs
 
 Row = tuple[str, Score]
 
@@ -35,29 +35,30 @@ def quickstart(
     """
     began = time.perf_counter()
     at = {
-        name: replace(options, folder=open_run(options.folder / name, overwrite=overwrite))
+        name: replace(options, folder=options.folder / name)
         for name in ("scratch", "pretrain", "finetune")
-    }  # fmt: skip
-    world = make_world(seed=options.seed)
-    world.save(options.folder / "world", overwrite=overwrite)
-    questions = [question for question, _ in world.dev]
-    places = [place for _, place in world.dev]
+    }
+    with held_runs([run.folder for run in at.values()], overwrite=overwrite):
+        world = make_world(seed=options.seed)
+        world.save(options.folder / "world", overwrite=overwrite)
+        questions = [question for question, _ in world.dev]
+        places = [place for _, place in world.dev]
 
-    def judge(trained: Trained, folder: Path) -> Score:
-        predictions = answer(trained, questions, workers=options.threads)
-        save_predictions(folder / PREDICTIONS, predictions)
-        return score(predictions, places)
+        def judge(trained: Trained, folder: Path) -> Score:
+            predictions = answer(trained, questions, workers=options.threads)
+            save_predictions(folder / PREDICTIONS, predictions)
+            return score(predictions, places)
 
-    guess = most_common([place for _, place in world.train])
-    rows = [("most common place", score([guess] * len(places), places))]
-    say("scratch")
-    scratch = finetune(world.train, recipe, at["scratch"], text=world.corpus)
-    rows.append(("without pretraining", judge(scratch, at["scratch"].folder)))
-    say("pretrain")
-    pretrained = pretrain(world.corpus, recipe, at["pretrain"])
-    say("finetune")
-    finetuned = finetune(world.train, recipe, at["finetune"], start=pretrained)
-    rows.append(("pretrained", judge(finetuned, at["finetune"].folder)))
+        guess = most_common([place for _, place in world.train])
+        rows = [("most common place", score([guess] * len(places), places))]
+        say("scratch")
+        scratch = finetune(world.train, recipe, at["scratch"], text=world.corpus)
+        rows.append(("without pretraining", judge(scratch, at["scratch"].folder)))
+        say("pretrain")
+        pretrained = pretrain(world.corpus, recipe, at["pretrain"])
+        say("finetune")
+        finetuned = finetune(world.train, recipe, at["finetune"], start=pretrained)
+        rows.append(("pretrained", judge(finetuned, at["finetune"].folder)))
     return rows, time.perf_counter() - began
 
 

@@ -2,7 +2,7 @@
 
 A recipe is a readable TOML file with one table for each part of the job: model, data, pretraining,
 finetuning, finetuning without pretraining, and penalties for heads. The package brings a few by
-name; a file of your own, or single settings, override them. Next: run folders.
+name; a file of your own, or single settings, override them. Next: one run, one process.
 """
 
 from __future__ import annotations

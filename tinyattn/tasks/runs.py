@@ -1,30 +1,51 @@
 """Chapter 9, continued: run folders.
 
 A run is a folder: `config.toml` says what was asked for, `metrics.jsonl` what happened, and
-`checkpoint.safetensors` holds what was learned, with all that is needed to use it alone. Next:
-the examples.
+`checkpoint.safetensors` holds what was learned, with all that is needed to use it alone.
+
+The files in a folder are always of one run. One that is to take the place of another (--overwrite)
+leaves it whole until it keeps its first checkpoint; then all its files come at once, and answers
+and curves of the earlier model go. So what is resumed is the run whose files are there; and if a
+process was killed before that first checkpoint, --resume refuses to take the earlier run for the
+one that was begun (lock.py). Next: the examples.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tinyattn.data.files import Content
 from tinyattn.data.text import DataError
 from tinyattn.data.vocabulary import Vocabulary
 from tinyattn.models import GPT, GPTConfig
+from tinyattn.nn import Module
+from tinyattn.tasks.lock import alone_in
 from tinyattn.tasks.recipe import Recipe, recipe_from, to_toml
 from tinyattn.training import checkpoint
-from tinyattn.training.checkpoint import Checkpoint, CheckpointError
+from tinyattn.training.checkpoint import Checkpoint, CheckpointError, check_header
 from tinyattn.training.loop import CHECKPOINT
 from tinyattn.training.metrics import METRICS
+from tinyattn.training.ranks import ALONE, Ranks
 from tinyattn.training.settings import SettingError, build
 
 CONFIG, PREDICTIONS, CURVES = "config.toml", "predictions.tsv", "curves.png"
+RUN_FILES = CONFIG, METRICS, CHECKPOINT, PREDICTIONS, CURVES
+
+STAGES = "pretrain", "finetune"
+PARSE = "parse"  # the stage of a parser, which has no part in the knowledge task
+HEADER: dict[str, type] = {"stage": str, "seed": int, "step": int, "steps": int, "model": dict}
+"""What every run's checkpoint says of itself, and as what."""
+KNOWLEDGE = HEADER | {"vocabulary": str, "recipe": dict, "documents": int}
+TAUGHT = {"data": str, "questions": str, "pretrained_on": str}
+"""Fingerprints; a checkpoint may lack those that say nothing of it."""
 
 
 @dataclass
@@ -62,31 +83,50 @@ def load_run(path: str | Path, *, device: str = "cpu") -> Trained:
 
     Raises: CheckpointError if it is missing, damaged or not ours, with all that is wrong.
     """
-    path = Path(path)
-    file = path / CHECKPOINT if path.is_dir() else path
+    file = checkpoint_in(path)
     if not file.exists():
         raise CheckpointError(f"{file}: no such file; train a model there first, or name another")
     saved = checkpoint.load(file)
-    if saved.about.get("stage") == "parse":
+    if saved.about.get("stage") == PARSE:
         raise CheckpointError(f"{file}: holds a parser, which `tinyattn parse --from` can use")
-    needed = {"stage", "model", "vocabulary", "recipe", "documents", "seed", "step", "steps"}
-    if missing := needed - saved.about.keys():
-        raise CheckpointError(f"{file}: its header lacks {', '.join(sorted(missing))}")
+    check_header(file, dict.fromkeys(TAUGHT, "") | saved.about, KNOWLEDGE | TAUGHT)
+    tables = saved.about["recipe"]
+    check_header(file, tables, dict.fromkeys(tables, dict), "its recipe's")
     try:
+        if saved.about["stage"] not in STAGES:
+            raise ValueError(f"its stage must be one of {STAGES}; got {saved.about['stage']!r}")
         config = build(GPTConfig, dict(saved.about["model"]), "model")
         vocabulary = Vocabulary(saved.about["vocabulary"])
-        recipe = recipe_from(dict(saved.about["recipe"]), "recipe")
+        recipe = recipe_from(tables, "recipe")
+        if len(vocabulary) != config.vocabulary:
+            raise ValueError(f"{len(vocabulary)} characters for {config.vocabulary} ids")
         model = GPT(config)
-        model.load_state(saved.group("model"))
+        load_parameters(model, saved)
     except (TypeError, ValueError, SettingError, DataError) as error:
         raise CheckpointError(f"{file}: does not fit this program: {error}") from error
-    if len(vocabulary) != config.vocabulary:
-        raise CheckpointError(f"{file}: {len(vocabulary)} characters for {config.vocabulary} ids")
-    for name, values in model.state().items():
-        if not np.isfinite(values).all():
-            raise CheckpointError(f"{file}: {name} is not finite (NaN): it was not trained well")
     model.to(device)
     return Trained(model, vocabulary, recipe, saved.about, saved)
+
+
+def checkpoint_in(path: str | Path) -> Path:
+    """The checkpoint of a run folder; or the path itself, if it is none."""
+    path = Path(path)
+    return path / CHECKPOINT if path.is_dir() else path
+
+
+def load_parameters(model: Module, saved: Checkpoint) -> None:
+    """Take over a checkpoint's parameters.
+
+    Raises: ValueError with all that do not fit, or that are not finite; and for arrays that are
+        neither parameters nor an optimiser's.
+    """
+    model.load_state(saved.group("model"))
+    for name, values in model.state().items():
+        if not np.isfinite(values).all():
+            raise ValueError(f"{name} is not finite (NaN): it was not trained well")
+    for name in saved.arrays:
+        if not name.startswith(("model.", "optimizer.")):
+            raise ValueError(f"{name} belongs to no model and no optimiser")
 
 
 def open_run(
@@ -98,25 +138,48 @@ def open_run(
     Raises: SettingError if a run is there already and neither overwrite nor resume is asked for.
     """
     folder = Path(folder)
-    if (folder / CHECKPOINT).exists() and not (overwrite or resume):
+    there = [name for name in RUN_FILES if os.path.lexists(folder / name)]
+    if CHECKPOINT in there and not (overwrite or resume):
         go_on = "--resume to go on with it, " if resumable else ""
         raise SettingError(
             f"{folder} holds a run already; use {go_on}--overwrite to start again, or another --out"
         )
-    if resume and not (folder / CHECKPOINT).exists():
-        raise SettingError(f"{folder} holds no checkpoint to resume; leave out --resume to begin")
+    if resume and CHECKPOINT not in there:
+        begin = "leave out --resume to begin"
+        if there:
+            begin = "begin again with --overwrite"
+        raise SettingError(f"{folder} holds no checkpoint to resume; {begin}")
+    if there and not (overwrite or resume):
+        raise SettingError(f"{folder} holds {', '.join(there)} already, and no checkpoint; use "
+                           "--overwrite to replace what is there, or another --out")  # fmt: skip
     return folder
 
 
-def begin_run(folder: Path, tables: dict[str, dict[str, Any]], *, resume: bool) -> None:
-    """Make the folder of the run that begins now; unless it goes on, clear an earlier one away.
+@contextmanager
+def held_run(
+    folder: str | Path, *, overwrite: bool, resume: bool = False, resumable: bool = False,
+    ranks: Ranks = ALONE,
+) -> Iterator[Path]:  # fmt: skip
+    """`open_run` for a folder that nobody else may write to before the end. See `alone_in`."""
+    with alone_in(folder, resume=resume, ranks=ranks):
+        yield open_run(folder, overwrite=overwrite, resume=resume, resumable=resumable)
 
-    Raises: CheckpointError if the folder cannot be written.
+
+@contextmanager
+def held_runs(folders: Iterable[Path], *, overwrite: bool) -> Iterator[None]:
+    """`held_run` for all folders of a job, before any of its work."""
+    with ExitStack() as held:
+        for folder in folders:
+            held.enter_context(held_run(folder, overwrite=overwrite))
+        yield
+
+
+def run_files(
+    folder: Path, tables: dict[str, dict[str, Any]], *, resume: bool = False
+) -> dict[Path, Content]:
+    """What the files of a run that begins become, but for its log and its checkpoint.
+
+    Args: resume: whether it goes on; then an earlier model's answers and curves are its own.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / CONFIG).write_text(to_toml(tables), encoding="utf-8")
-        for name in () if resume else (CHECKPOINT, METRICS, PREDICTIONS, CURVES):
-            (folder / name).unlink(missing_ok=True)
-    except OSError as error:
-        raise CheckpointError(f"{folder}: cannot be written: {error.strerror or error}") from error
+    old = () if resume else (PREDICTIONS, CURVES)
+    return {folder / CONFIG: to_toml(tables), **{folder / name: None for name in old}}

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
@@ -71,6 +72,22 @@ class Symbols:
             tuple(sorted({tag for s in sentences for tag in s.tags})),
             tuple(sorted({relation for s in sentences for relation in s.relations})),
         )
+
+    @classmethod
+    def from_lists(cls, lists: dict[str, Any]) -> Symbols:
+        """Those that `asdict` has made plain lists of.
+
+        Raises: ValueError unless each is a list of different texts.
+        """
+        kinds = [field.name for field in fields(cls)]
+        if lists.keys() != {*kinds}:
+            raise ValueError(f"its symbols must be {', '.join(kinds)}; got {', '.join(lists)}")
+        for kind, names in lists.items():
+            if not isinstance(names, list) or any(type(name) is not str for name in names):
+                raise ValueError(f"its symbols' {kind} must be a list of texts")
+            if len({*names}) < len(names):
+                raise ValueError(f"its symbols' {kind} hold one twice")
+        return cls(*(tuple(lists[kind]) for kind in kinds))
 
     def __len__(self) -> int:
         """V: the ids of words and tags, and the three that stand for none."""

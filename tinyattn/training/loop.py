@@ -8,23 +8,22 @@ ends with the same bits as one that was not. Next: the tasks.
 from __future__ import annotations
 
 import itertools
+import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
-
-from tinyattn import backend
 from tinyattn.cuda.products import products_in
 from tinyattn.data.batches import Batch
+from tinyattn.data.files import Content, check_writable
 from tinyattn.nn import Module
 from tinyattn.training import checkpoint
-from tinyattn.training.checkpoint import Checkpoint, CheckpointError
-from tinyattn.training.metrics import Log
+from tinyattn.training.checkpoint import Checkpoint, moments, restore, write_errors
+from tinyattn.training.metrics import METRICS, Log
 from tinyattn.training.optimizers import Optimizer
 from tinyattn.training.ranks import ALONE, Ranks
 from tinyattn.training.settings import TrainSettings
@@ -62,6 +61,7 @@ class Fit:
         settings: of the stage.
         folder: where metrics and the checkpoint go.
         about: what else the checkpoint should hold, as JSON.
+        beside: the run's other files, and what they become when it begins.
         corpus_tokens: see `TrainSettings.make_schedule`.
         measure: called every `measure_every` steps; what it returns is logged too.
         ranks: the processes that share the run; the first one writes.
@@ -71,6 +71,7 @@ class Fit:
     settings: TrainSettings
     folder: Path
     about: dict[str, Any]
+    beside: Mapping[Path, Content] = field(default_factory=dict)
     seed: int = 0
     workers: int | None = None
     corpus_tokens: int = 0
@@ -84,6 +85,9 @@ class Fit:
     ) -> list[dict[str, Any]]:
         """Train to the end, or from where `resume` stopped; returns the entries of the log.
 
+        Nothing is written before all is checked. Where an earlier run lies in the folder, it stays
+        whole until this one keeps its first checkpoint.
+
         Raises: Interrupted after Ctrl-C, TrainingFailed if the loss is not a number; in both
             cases the folder holds the last good checkpoint, if one has been written. ValueError
             for products that the device does not have.
@@ -94,7 +98,15 @@ class Fit:
         optimizers = self._optimizers(model, resume)
         take = Step(loss, optimizers, seed=self.seed, clip=self.settings.clip, workers=self.workers,
                     ranks=self.ranks)  # fmt: skip
-        log = Log(self.folder, start, writes=self.ranks.writes)
+        places = [self.folder / name for name in (CHECKPOINT, METRICS)] + [*self.beside]
+        if self.ranks.writes:
+            with write_errors():  # now, and not with the first checkpoint
+                for place in places:
+                    check_writable(place)
+        log = Log(
+            self.folder, start, self.beside, writes=self.ranks.writes,
+            waits=resume is None and any(map(os.path.lexists, places)),
+        )  # fmt: skip
         saved = time.perf_counter()
         exactly = products_in(take.xp, self.settings.products)
         with _interrupt_flag() as interrupted, exactly, take:
@@ -104,7 +116,7 @@ class Fit:
                 even = number % max(1, self.measure_every) == 0
                 measured = self.measure is not None and (last or even)
                 due = log.due(number, total, always=last or measured)
-                with self._failures():
+                with self._failures(log):
                     result = take(batch, step, learning_rate)
                     if due:  # on a GPU to ask is to wait, so not at every step
                         result.check()
@@ -117,9 +129,9 @@ class Fit:
                 self.on_step(entry)
                 stopped = self.ranks.any_of(interrupted())
                 if last or stopped or time.perf_counter() - saved > SAVE_SECONDS:
-                    with self._failures():
+                    with self._failures(log):
                         result.check()
-                    self._save(model, optimizers, number, total)
+                    self._save(model, optimizers, number, total, log)
                     saved = time.perf_counter()
                 if stopped and not last:
                     self.ranks.any_of(False)  # nobody leaves before the first has written
@@ -133,33 +145,35 @@ class Fit:
             model.load_state(resume.group("model"))
         optimizers = self.settings.make_optimizers(model)
         if resume:
-            for i, optimizer in enumerate(optimizers):
-                optimizer.steps = int(resume.about["step"])
-                _restore(optimizer.state(), resume.group(f"optimizer.{i}"))
+            restore(optimizers, resume, self.folder / CHECKPOINT)
         return optimizers
 
-    def _save(self, model: Module, optimizers: list[Optimizer], step: int, total: int) -> None:
+    def _save(
+        self, model: Module, optimizers: list[Optimizer], step: int, total: int, log: Log
+    ) -> None:
         arrays = {f"model.{n}": p.data for n, p in model.named_parameters()}
-        for i, optimizer in enumerate(optimizers):
-            for moment, pieces in optimizer.state().items():
-                arrays |= {f"optimizer.{i}.{moment}.{n}": a for n, a in pieces.items()}
+        arrays |= moments(optimizers)
         about = {**self.about, "step": step, "steps": total, "seed": self.seed}
         if not all(o.flat.finite() for o in optimizers):
-            raise TrainingFailed(self._failure(f"step {step}: the parameters are not finite"))
+            raise TrainingFailed(self._failure(f"step {step}: the parameters are not finite", log))
         if self.ranks.writes:
-            checkpoint.save(self.folder / CHECKPOINT, arrays, about)
+            beside = log.files() if log.waits else {}
+            checkpoint.save(self.folder / CHECKPOINT, arrays, about, beside)
+            log.waits = False
 
     @contextmanager
-    def _failures(self) -> Iterator[None]:
+    def _failures(self, log: Log) -> Iterator[None]:
         """Inside, a loss that is not a number is told with what to do."""
         try:
             yield
         except FloatingPointError as error:
-            raise TrainingFailed(self._failure(str(error))) from error
+            raise TrainingFailed(self._failure(str(error), log)) from error
 
-    def _failure(self, error: str) -> str:
+    def _failure(self, error: str, log: Log) -> str:
         path = self.folder / CHECKPOINT
         kept = f"the last good checkpoint is {path}" if path.exists() else "no checkpoint yet"
+        if log.waits:
+            kept = f"no checkpoint yet, and what {self.folder} held is as it was"
         return f"{error}; {kept}; try a smaller learning_rate than {self.settings.learning_rate:g}"
 
 
@@ -169,15 +183,6 @@ def _batches(data: Data, start: int) -> Iterator[Batch]:
     for epoch in itertools.count(first):
         yield from data.epoch(epoch)[index:]
         index = 0
-
-
-def _restore(state: dict[str, dict[str, Any]], saved: dict[str, np.ndarray]) -> None:
-    """Copy saved moments into an optimiser's own arrays."""
-    own = {f"{moment}.{n}": a for moment, pieces in state.items() for n, a in pieces.items()}
-    if own.keys() != saved.keys() or any(own[n].shape != saved[n].shape for n in own):
-        raise CheckpointError("the checkpoint's optimiser state does not fit these settings")
-    for name, array in own.items():
-        array[...] = backend.asarray(saved[name], device=backend.device_of(array).name)
 
 
 @contextmanager

@@ -1,21 +1,30 @@
 """Chapter 8, continued: what a run writes down while it trains, metrics.jsonl.
 
-One JSON object a line, appended as it happens, so that a crash costs a line at most.
+One JSON object a line, appended as it happens, so that a crash costs a line at most. The log ends
+before the first line that is none: that is dropped when the run goes on, with all that follows it.
 Next: the loop.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tinyattn.data.files import Content, append, write_all
+from tinyattn.training.checkpoint import write_errors
 from tinyattn.training.step import StepResult
 
 METRICS = "metrics.jsonl"
 LOG_SECONDS = 1.0  # a line at least this often...
 LOG_LINES = 400  # ...or at this many even steps of the run, whichever is more often
+
+
+ENTRY = {"step": int, "epoch": int, "loss": float, "learning_rate": float, "seconds": float}
+"""What whoever reads a line needs of it; all of it finite. The rest of a line are numbers too."""
 
 
 class Log:
@@ -24,20 +33,37 @@ class Log:
     Args:
         folder: where the file lies.
         start: the step to go on from.
+        beside: the other files of the run, and what they become when it begins.
+        waits: whether an earlier run lies there; it then stays as it is, and the first checkpoint
+            of this run takes all its places at once.
         writes: whether there shall be a file; only the first of several processes has one.
+    Raises: CheckpointError if a file cannot be written; all are then as they were.
     """
 
-    def __init__(self, folder: Path, start: int, *, writes: bool = True) -> None:
-        self.path, self.writes = folder / METRICS, writes
-        known = read_metrics(self.path) if start else []
+    def __init__(
+        self,
+        folder: Path,
+        start: int,
+        beside: Mapping[Path, Content] | None = None,
+        *,
+        waits: bool = False,
+        writes: bool = True,
+    ) -> None:
+        self.path, self.writes, self.waits = folder / METRICS, writes, waits and writes
+        self._beside = beside or {}
+        known = read_metrics(self.path) if start and writes else []
         self.entries = [entry for entry in known if entry["step"] <= start]
         self.seconds_before = self.entries[-1]["seconds"] if self.entries else 0.0
-        if writes:
-            text = "".join(json.dumps(entry) + "\n" for entry in self.entries)
-            self.path.write_text(text, encoding="utf-8")
+        if writes and not waits:
+            with write_errors():
+                write_all(self.files())
         self._began = self._now = time.perf_counter()
         self._last = 0.0
         self._positions = 0
+
+    def files(self) -> dict[Path, Content]:
+        """The log and the files beside it, as they should be now."""
+        return {**self._beside, self.path: "".join(map(_line, self.entries))}
 
     def took(self, result: StepResult) -> None:
         """A step was taken: from here on its time and its positions count."""
@@ -68,19 +94,45 @@ class Log:
             **measured,
         }
         self.entries.append(entry)
-        if self.writes:
-            with open(self.path, "a", encoding="utf-8") as file:
-                file.write(json.dumps(entry) + "\n")
+        if self.writes and not self.waits:
+            with write_errors():
+                append(self.path, _line(entry))
         return entry
 
 
+def _line(entry: dict[str, Any]) -> str:
+    return json.dumps(entry) + "\n"
+
+
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The entries of a metrics file; a last line that a crash cut short is left out."""
-    entries = []
-    if path.exists():
-        for line in path.read_text(encoding="utf-8").splitlines():
-            try:
-                entries.append(json.loads(line))
-            except ValueError:
-                break
+    """The entries of a metrics file. A note on stderr says where it is damaged, if it is: a crash
+    may have cut its last line short. That line and what follows it are left out."""
+    entries: list[dict[str, Any]] = []
+    lines = path.read_bytes().split(b"\n") if path.exists() else []
+    for number, line in enumerate(lines, 1):
+        entry = _entry(line)
+        if entry and (not entries or entries[-1]["step"] < entry["step"]):
+            entries.append(entry)
+        elif line or number < len(lines):
+            if sys.stderr is not None:
+                print(f"note: {path}: line {number} is no entry of a log; it and what follows it "
+                      "are left out", file=sys.stderr)  # fmt: skip
+            break
     return entries
+
+
+def _entry(line: bytes) -> dict[str, Any] | None:
+    """What a line says, if it is one that `Log.add` could have written."""
+    try:
+        entry = json.loads(line.decode("utf-8"))
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(entry, dict) or not entry.keys() >= ENTRY.keys():
+        return None
+    if any(type(value) not in (int, float) for value in entry.values()):
+        return None
+    for key, kind in ENTRY.items():
+        whole, value = kind is int, entry[key]
+        if (whole and type(value) is not int) or not abs(value) <= sys.float_info.max:
+            return None
+    return entry

@@ -1,0 +1,211 @@
+"""One run, one process: who comes second is told who is there; who was killed is no obstacle."""
+
+import errno
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tinyattn.data import World
+from tinyattn.models import ParserConfig
+from tinyattn.tasks import lock
+from tinyattn.tasks.conversion import convert
+from tinyattn.tasks.knowledge import RunOptions, finetune, pretrain
+from tinyattn.tasks.lock import LOCK, alone_in
+from tinyattn.tasks.recipe import Recipe
+from tinyattn.tasks.runs import Trained, held_runs
+from tinyattn.training.checkpoint import CheckpointError
+from tinyattn.training.loop import CHECKPOINT
+from tinyattn.training.ranks import Ranks
+from tinyattn.training.settings import SettingError
+
+HOLD = """
+import sys, time
+from tinyattn.tasks.lock import alone_in
+with alone_in(sys.argv[1]):
+    print("inside", flush=True)
+    time.sleep(60)
+"""
+
+
+@contextmanager
+def another(folder: Path) -> Iterator["subprocess.Popen[str]"]:
+    """A process that is alone in the folder."""
+    words = [sys.executable, "-c", HOLD, str(folder)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout and process.stdout.readline() == "inside\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def test_who_comes_second_is_told_who_is_there(
+    people: World, pretrained: Trained, small: Callable[..., Recipe], tmp_path: Path
+) -> None:
+    """By whichever function it comes, and nothing is touched."""
+    folder = tmp_path / "run"
+    with another(folder) as process:
+        before = {path: path.read_bytes() for path in folder.iterdir()}
+        message = (rf"run is being written by process {process.pid} \(on {socket.gethostname()}\); "
+                   "wait for it or take another --out")  # fmt: skip
+        run = RunOptions(folder)
+        learned = small(model__positions="learned")
+        start = pretrain(people.corpus, learned, RunOptions(tmp_path / "other"))
+        for use in (
+            lambda: pretrain(people.corpus, small(), run),
+            lambda: pretrain("", small(), run),  # before any data is looked at
+            lambda: finetune(people.train, small(), run, start=pretrained),
+            lambda: convert(start, "bilinear", folder),
+            lambda: held_runs([tmp_path / "free", folder], overwrite=True).__enter__(),
+        ):
+            with pytest.raises(SettingError, match=message):
+                use()
+        assert {path: path.read_bytes() for path in folder.iterdir()} == before
+        assert not (tmp_path / "free").exists()  # what was made for nothing is gone
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    assert (folder / LOCK).exists()  # nobody could remove it
+    with alone_in(folder):
+        assert (folder / LOCK).read_text().split() == [str(os.getpid()), socket.gethostname()]
+    assert not [*folder.iterdir()]
+
+
+def test_a_parser_is_trained_by_one_alone(tmp_path: Path) -> None:
+    from treebank import documents
+
+    from tinyattn.attention import Penalty
+    from tinyattn.tasks.dependency import SETTINGS, train_parser
+    from tinyattn.tasks.treebank import Symbols
+
+    sentences = [sentence for document in documents(2) for sentence in document]
+    symbols = Symbols.of(sentences)
+    config = ParserConfig(len(symbols), len(symbols.relations))
+    with another(tmp_path), pytest.raises(SettingError, match="is being written by process"):
+        train_parser(sentences, symbols, config, SETTINGS, Penalty(), RunOptions(tmp_path))
+
+
+def test_folders_that_were_made_for_nothing_go_again(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    with pytest.raises(ZeroDivisionError), alone_in(tmp_path / "there" / "a" / "b"):
+        raise ZeroDivisionError
+    assert [*tmp_path.rglob("*")] == [tmp_path / "there"]
+    with alone_in(tmp_path / "there" / "a" / "b"):
+        (tmp_path / "there" / "a" / "b" / "kept").touch()
+    assert [path.name for path in (tmp_path / "there" / "a" / "b").iterdir()] == ["kept"]
+    with alone_in(tmp_path / "there"):
+        pass
+    assert (tmp_path / "there").exists()  # it was here before, with things or without
+
+
+def test_who_is_inside_may_go_in_again_and_no_other_thread(tmp_path: Path) -> None:
+    refused = []
+
+    def other() -> None:
+        try:
+            with alone_in(tmp_path):
+                pass
+        except SettingError as error:
+            refused.append(str(error))
+
+    with alone_in(tmp_path):
+        with alone_in(tmp_path):
+            pass
+        (tmp_path / "link").symlink_to(tmp_path)
+        with alone_in(tmp_path / "link"):
+            pass
+        assert (tmp_path / LOCK).exists()
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+    assert len(refused) == 1 and f"process {os.getpid()} " in refused[0]
+    other()
+    assert len(refused) == 1
+
+
+def test_a_lock_that_was_removed_while_one_waited_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who was inside leaves, and its folder goes, just after this one has opened the file."""
+    folder, tried = tmp_path / "run", []
+    take = lock._try_lock
+
+    def others_leave(descriptor: int) -> None:
+        take(descriptor)
+        if not tried:
+            (folder / LOCK).unlink()
+            folder.rmdir()
+        tried.append(descriptor)
+
+    monkeypatch.setattr(lock, "_try_lock", others_leave)
+    with alone_in(folder):
+        assert len(tried) == 2
+        assert os.path.samestat(os.fstat(tried[1]), os.stat(folder / LOCK))
+    assert not folder.exists()
+
+
+def test_without_locks_a_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(descriptor: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(lock, "_try_lock", none)
+    with alone_in(tmp_path):
+        assert (tmp_path / LOCK).exists()
+    assert not (tmp_path / LOCK).exists()
+
+
+def test_only_the_rank_that_writes_takes_the_lock(tmp_path: Path) -> None:
+    class Second(Ranks):
+        rank, size = 1, 2
+
+    with alone_in(tmp_path / "run", ranks=Second()):
+        assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with (
+        pytest.raises(CheckpointError, match=r"file.*: cannot be written: (Not a dir|File exists)"),
+        alone_in(tmp_path / "file" / "run"),
+    ):
+        raise AssertionError
+
+
+@pytest.mark.parametrize("text", ["", "\0\xff\n", "12\nhost\nnever\n", "12\n" * 1000])
+def test_whatever_a_lock_file_says_it_is_no_obstacle(tmp_path: Path, text: str) -> None:
+    (tmp_path / LOCK).write_text(text, encoding="latin-1")
+    (tmp_path / CHECKPOINT).touch()
+    with alone_in(tmp_path, resume=True):
+        assert (tmp_path / LOCK).read_text().split() == [str(os.getpid()), socket.gethostname()]
+
+
+def test_a_run_that_was_killed_before_its_first_checkpoint_is_not_mixed_up(tmp_path: Path) -> None:
+    """What --resume would take for it is the one that it was to replace."""
+    saved = tmp_path / CHECKPOINT
+    saved.write_text("earlier")
+    with another(tmp_path):
+        pass
+    left = (tmp_path / LOCK).read_text()
+    for _ in range(2):
+        with (
+            pytest.raises(SettingError, match=r"killed before its first checkpoint; .*--overwrite"),
+            alone_in(tmp_path, resume=True),
+        ):
+            raise AssertionError
+        assert (tmp_path / LOCK).read_text() == left
+    with alone_in(tmp_path):
+        pass  # it may be begun again
+    with another(tmp_path):
+        stamp: Any = saved.stat()
+        saved.write_text("its own")
+        os.utime(saved, ns=(stamp.st_atime_ns, stamp.st_mtime_ns + 1))
+    with alone_in(tmp_path, resume=True):
+        pass

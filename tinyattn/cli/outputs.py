@@ -1,0 +1,123 @@
+"""Chapter 12, continued: what commands write, and what they must spare. Next: the world."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tinyattn.cli.options import print_json
+
+
+def spare(
+    option: str, target: Path, inputs: Mapping[str, Path | None], names: Iterable[str] = ()
+) -> None:
+    """See, before any work, that a command does not write over what it reads.
+
+    Args:
+        option: what names the target.
+        inputs: what the command reads, by what it is called; a folder stands for the run in it.
+        names: if the target is a folder, the files that are written there.
+    Raises: click.UsageError.
+    """
+    targets = [target / name for name in names] or [target]
+    for what, source in inputs.items():
+        for read in _files(source) if source else ():
+            if any(_is_same(written, read) for written in targets):
+                raise click.UsageError(f"{option} {target} would replace {what}; name another")
+
+
+def _files(source: Path) -> list[Path]:
+    """The files that are read where a command is told to read `source`."""
+    from tinyattn.tasks.runs import CONFIG
+    from tinyattn.training.loop import CHECKPOINT
+    from tinyattn.training.metrics import METRICS
+
+    names = (CHECKPOINT, CONFIG, METRICS)
+    return [source / name for name in names] if source.is_dir() else [source]
+
+
+def _is_same(a: Path, b: Path) -> bool:
+    """Whether two paths are of one file, by links or by name; a pipe or a terminal is none."""
+    if os.path.exists(b) and not os.path.isfile(b):
+        return False
+    if os.path.exists(a) and os.path.exists(b):
+        return os.path.samefile(a, b)
+    return os.path.realpath(a) == os.path.realpath(b)
+
+
+def predictions_of(start: Path) -> Path:
+    """Where the predictions of a run are kept.
+
+    Raises: click.UsageError if those that are there may be somebody's own: a checkpoint that is
+        named as a file may lie anywhere.
+    """
+    from tinyattn.tasks.runs import PREDICTIONS
+    from tinyattn.training.loop import CHECKPOINT
+
+    folder = start if start.is_dir() else start.parent
+    path = folder / PREDICTIONS
+    if os.path.lexists(path) and not (folder / CHECKPOINT).exists():
+        raise click.UsageError(f"{folder} holds {PREDICTIONS}, and no run that it could be of; say "
+                               "where to write with --predictions FILE")  # fmt: skip
+    return path
+
+
+def check_target(path: Path, hint: str) -> None:
+    """Learn before the work whether a file can be written; `hint` is the option that names it."""
+    from tinyattn.data.files import check_writable
+    from tinyattn.training.checkpoint import write_errors
+
+    if not Path(os.path.realpath(path)).parent.is_dir():
+        raise click.BadParameter(f"{path}: no such folder", param_hint=hint)
+    with write_errors():
+        check_writable(path)
+
+
+def finish(folder: Path, title: str, as_json: bool, *, began: bool) -> None:
+    """Draw the curves of a run and say what it came to, and if it was over before it `began`."""
+    entries = draw(folder, title)
+    last = entries[-1] if entries else {}  # a finished run was resumed, and its log is gone
+    if as_json:
+        print_json({"folder": str(folder), **last})
+        return
+    where = f"the run is in {folder}{'' if began else '; there was nothing left to do'}"
+    if not last:
+        click.echo(f"{title}: {where}")
+        return
+    validation = f", validation loss {last['validation']:.3f}" if "validation" in last else ""
+    names = {"entropy": "entropy in nats", "distance": "squared distance"}
+    heads = ", ".join(f"{what} {last[name]:.2f}" for name, what in names.items() if name in last)
+    click.echo(
+        f"{title}: step {last['step']}, loss {last['loss']:.3f}{validation} nats, "
+        f"{last['seconds']:.0f} s; {f'heads: {heads}; ' if heads else ''}{where}"
+    )
+
+
+def draw(folder: Path, title: str) -> list[dict[str, Any]]:
+    """Draw the curves of a run, where matplotlib is installed; returns its log.
+
+    The run is kept, so that a picture that cannot be drawn or written costs no more than a note.
+    """
+    from tinyattn.report import curves
+    from tinyattn.tasks.runs import CURVES
+    from tinyattn.training.metrics import METRICS, read_metrics
+
+    entries = read_metrics(folder / METRICS)
+    if len(entries) > 1:
+        try:
+            curves.save_curves(entries, folder / CURVES, title)
+        except curves.NotInstalled:
+            pass
+        except (curves.NoPicture, OSError) as error:
+            note_no_picture(folder / CURVES, error)
+    return entries
+
+
+def note_no_picture(path: Path, error: Exception) -> None:
+    """Say on stderr why there is no picture."""
+    why = error.strerror if isinstance(error, OSError) else None
+    click.echo(f"note: no picture {path}: {why or error}", err=True)
