@@ -15,6 +15,7 @@ import pytest
 import treebank
 
 from tinyattn.backend import get_device
+from tinyattn.cli.outputs import spare
 from tinyattn.training import checkpoint
 from tinyattn.training.checkpoint import FORMAT
 
@@ -317,8 +318,14 @@ def test_no_command_writes_over_what_it_reads(
     assert result.stdout == "" and contents(tmp_path, job.folder) == before
 
 
+@pytest.mark.skipif(os.name != "posix", reason="devices of POSIX")
 def test_questions_that_are_piped_in_and_answers_that_are_piped_out(job: Any) -> None:
-    """A terminal is both at once, and no file that could be lost."""
+    """A terminal can be both at once, and is no file that could be lost."""
+    ours, theirs = os.openpty()
+    terminal = Path(os.ttyname(theirs))
+    spare("--predictions", terminal, {"the questions": terminal})
+    os.close(ours)
+    os.close(theirs)
     words = ["evaluate", "/dev/stdin", "--predictions", "/dev/stdout", "--from", job.finetuned]
     with open(job.dev) as dev, shell(*words, stdin=dev) as process:
         stdout, stderr = process.communicate(timeout=60)
@@ -459,6 +466,7 @@ def limited(limit: int) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("words", "limit", "named"),
     [
+        ("pretrain CORPUS --out RUN --resume --steps 9", 0, "metrics.jsonl|config.toml"),
         ("pretrain CORPUS --out RUN --resume --steps 9", 500, "metrics.jsonl|config.toml"),
         ("pretrain CORPUS --out RUN --resume --steps 900", 1900, "metrics.jsonl"),
         ("pretrain CORPUS --out RUN --overwrite", 2000, "checkpoint.safetensors"),

@@ -106,6 +106,13 @@ def test_folders_that_were_made_for_nothing_go_again(tmp_path: Path) -> None:
     assert (tmp_path / "there").exists()  # it was here before, with things or without
 
 
+def test_a_link_to_a_folder_to_come_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("far/run")
+    with alone_in(tmp_path / "link"):
+        (tmp_path / "link" / "kept").touch()
+    assert (tmp_path / "far" / "run" / "kept").exists() and (tmp_path / "link").is_symlink()
+
+
 def test_who_is_inside_may_go_in_again_and_no_other_thread(tmp_path: Path) -> None:
     refused = []
 
@@ -177,6 +184,13 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         alone_in(tmp_path / "file" / "run"),
     ):
         raise AssertionError
+
+
+def test_what_a_killed_saver_left_goes_with_the_next_run(tmp_path: Path) -> None:
+    for name in (f".{CHECKPOINT}.0123456789abcdef.tmp", ".predictions.tsv.0123456789abcdef.tmp"):
+        (tmp_path / name).touch()
+    with alone_in(tmp_path):
+        assert {path.name for path in tmp_path.iterdir()} == {LOCK, name}  # another's, perhaps
 
 
 @pytest.mark.parametrize("text", ["", "\0\xff\n", "12\nhost\nnever\n", "12\n" * 1000])

@@ -218,6 +218,7 @@ def test_what_is_there_stays_whole_until_the_first_checkpoint(
     monkeypatch.setattr(loop, "SAVE_SECONDS", 0)  # a checkpoint behind every step
     fit(tmp_path, replace(SETTINGS, steps=3), on_step=look, beside=beside)
     assert seen[0] == before
+    assert [files[METRICS].count(b"\n") for files in seen[1:]] == [2, 3]  # a line at once again
     for files in (seen[1], seen[2], contents(tmp_path)):
         assert files.keys() == {CHECKPOINT, METRICS, "config.toml"}
         assert files["config.toml"] == b"after" and files[CHECKPOINT][:8] != b"somebody"

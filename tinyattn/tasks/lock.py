@@ -14,8 +14,8 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from io import FileIO
 from pathlib import Path
-from typing import IO
 
 from tinyattn.data.files import clear_leftovers
 from tinyattn.training.checkpoint import write_errors
@@ -56,21 +56,22 @@ def alone_in(folder: str | Path, *, resume: bool = False, ranks: Ranks = ALONE) 
             file = _take(folder, undo)
             _check_unbroken(folder, _lines(file)[2], resume)
             undo.callback(_remove, folder / LOCK)
+        age = "" if resume else _age(folder)
+        with suppress(OSError):  # a full disk: it is locked all the same
             file.seek(0)
             file.truncate()
-            age = "" if resume else _age(folder)
-            file.write(f"{os.getpid()}\n{socket.gethostname()}\n{age}\n")
-            file.flush()
+            file.write(f"{os.getpid()}\n{socket.gethostname()}\n{age}\n".encode())
         clear_leftovers(folder / CHECKPOINT)
         _held[where] = me
         undo.callback(_held.pop, where)
         yield
 
 
-def _take(folder: Path, undo: ExitStack) -> IO[str]:
+def _take(folder: Path, undo: ExitStack) -> FileIO:
     """The folder's lock file, open and locked; what gives it back is left to `undo`."""
     while True:
-        for new in (*reversed(folder.absolute().parents), folder.absolute()):
+        inner = Path(os.path.realpath(folder))
+        for new in (*reversed(inner.parents), inner):
             if not new.exists():
                 new.mkdir(exist_ok=True)
                 undo.callback(_remove_empty, new)
@@ -78,7 +79,7 @@ def _take(folder: Path, undo: ExitStack) -> IO[str]:
             descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
         except FileNotFoundError:
             continue  # who was inside has just left, and with it the folder
-        file = undo.enter_context(open(descriptor, "r+", encoding="utf-8", errors="replace"))
+        file = undo.enter_context(FileIO(descriptor, "r+"))
         if not _lock(descriptor):
             process, host, _ = _lines(file)
             by = f"process {process} (on {host})" if process else "another process"
@@ -114,9 +115,9 @@ def _lock(descriptor: int) -> bool:
     return True
 
 
-def _lines(file: IO[str]) -> list[str]:
+def _lines(file: FileIO) -> list[str]:
     """The three lines of a lock file; what is not there is empty."""
-    return [*file.read(1000).split("\n"), "", "", ""][:3]
+    return [*file.read(1000).decode(errors="replace").split("\n"), "", "", ""][:3]
 
 
 def _age(folder: Path) -> str:
