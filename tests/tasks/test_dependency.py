@@ -292,6 +292,7 @@ def parser_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ({"seed": "0"}, "seed must be a whole number"),
         ({"model": None}, "model must be an object"),
         ({"model": {"symbols": 9}}, "relations"),
+        ({"model.layers": 10**9}, "model: 1000000000 layers of width 16 have more parameters than"),
         ({"symbols": None}, "symbols must be an object; got null"),
         ({"symbols": ["a"]}, "symbols must be an object"),
         ({"symbols": {"words": []}}, "symbols must be words, tags, relations; got words"),
@@ -313,8 +314,9 @@ def test_a_parser_that_does_not_fit_is_refused(
     saved = checkpoint.load(parser_run / CHECKPOINT)
     arrays, about = saved.arrays, saved.about
     for key, value in change.items():
-        if key.startswith("symbols."):
-            about["symbols"][key.removeprefix("symbols.")] = value
+        table, _, inner = key.partition(".")
+        if inner and inner in about.get(table, {}):
+            about[table][inner] = value
         elif key in about:
             about[key] = value
         else:

@@ -282,6 +282,10 @@ def change(saved: checkpoint.Checkpoint, how: str) -> None:
             about["vocabulary"] = "ab" + about["vocabulary"][2:]
         case "an unknown setting":
             about["model"]["depth"] = 3
+        case "more layers than it can hold":
+            about["model"]["layers"] = 10**9
+        case "wider than it can be":
+            about["model"]["width"] = 2**30
         case "a recipe that is none":
             about["recipe"] = [1]
         case "no stage":
@@ -301,6 +305,11 @@ def change(saved: checkpoint.Checkpoint, how: str) -> None:
         ("no vocabulary", "does not fit"),
         ("foreign characters", "the first two characters must be PAD and MASK"),
         ("an unknown setting", "no setting 'depth'"),
+        (
+            "more layers than it can hold",
+            "1000000000 layers of width 16 have more parameters than it",
+        ),
+        ("wider than it can be", "1 layers of width 1073741824 have more parameters than it holds"),
         ("a recipe that is none", "does not fit"),
         ("no stage", "its header lacks stage"),
     ],

@@ -25,7 +25,7 @@ from tinyattn.graph import no_grad
 from tinyattn.models.parser import ROOT, Parser, ParserConfig
 from tinyattn.noise import Noise
 from tinyattn.tasks.knowledge import RunOptions
-from tinyattn.tasks.runs import HEADER, PARSE, checkpoint_in, load_parameters, run_files
+from tinyattn.tasks.runs import HEADER, PARSE, check_room, checkpoint_in, load_parameters, run_files
 from tinyattn.tasks.treebank import Symbols, Tree, TreeExamples, fill_up, pairs, places
 from tinyattn.tensor import Tensor
 from tinyattn.training import checkpoint
@@ -147,9 +147,10 @@ def load_parser(path: str | Path, *, device: str = "cpu") -> tuple[Parser, Symbo
         got, wanted = (len(symbols), len(symbols.relations)), (config.symbols, config.relations)
         if got != wanted:
             raise ValueError(f"its symbols and relations are {got}, for a model of {wanted}")
+        check_room(config, saved)
         model = Parser(config)
         load_parameters(model, saved)
-    except (TypeError, ValueError, SettingError) as error:
+    except (TypeError, ValueError, MemoryError, SettingError) as error:
         raise CheckpointError(f"{file}: does not fit this program: {error}") from error
     model.to(device)
     return model, symbols

@@ -25,7 +25,7 @@ import numpy as np
 from tinyattn.data.files import Content
 from tinyattn.data.text import DataError
 from tinyattn.data.vocabulary import Vocabulary
-from tinyattn.models import GPT, GPTConfig
+from tinyattn.models import GPT, GPTConfig, ParserConfig
 from tinyattn.nn import Module
 from tinyattn.tasks.lock import alone_in
 from tinyattn.tasks.recipe import Recipe, recipe_from, to_toml
@@ -100,9 +100,10 @@ def load_run(path: str | Path, *, device: str = "cpu") -> Trained:
         recipe = recipe_from(tables, "recipe")
         if len(vocabulary) != config.vocabulary:
             raise ValueError(f"{len(vocabulary)} characters for {config.vocabulary} ids")
+        check_room(config, saved)
         model = GPT(config)
         load_parameters(model, saved)
-    except (TypeError, ValueError, SettingError, DataError) as error:
+    except (TypeError, ValueError, MemoryError, SettingError, DataError) as error:
         raise CheckpointError(f"{file}: does not fit this program: {error}") from error
     model.to(device)
     return Trained(model, vocabulary, recipe, saved.about, saved)
@@ -112,6 +113,18 @@ def checkpoint_in(path: str | Path) -> Path:
     """The checkpoint of a run folder; or the path itself, if it is none."""
     path = Path(path)
     return path / CHECKPOINT if path.is_dir() else path
+
+
+def check_room(config: GPTConfig | ParserConfig, saved: Checkpoint) -> None:
+    """See that a model of these sizes can be in a checkpoint, before one is made: a wrong number
+    could ask for more memory than there is.
+
+    Raises: ValueError.
+    """
+    least = config.layers * config.width**2  # a feed-forward layer alone has more
+    if least > sum(array.size for array in saved.group("model").values()):
+        raise ValueError(f"model: {config.layers} layers of width {config.width} have more "
+                         "parameters than it holds")  # fmt: skip
 
 
 def load_parameters(model: Module, saved: Checkpoint) -> None:
