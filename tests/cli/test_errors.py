@@ -52,6 +52,14 @@ def bad(tmp_path_factory: pytest.TempPathFactory, job: Any) -> Path:
 
 
 @pytest.fixture(scope="session")
+def learned(tmp_path_factory: pytest.TempPathFactory, job: Any, tinyattn: Any) -> Path:
+    """A run that can be written with other attention."""
+    run = tmp_path_factory.mktemp("learned") / "run"
+    tinyattn("pretrain", job.corpus, *job.settings, "--set=model.positions=learned", "--out", run)
+    return run
+
+
+@pytest.fixture(scope="session")
 def latent(tmp_path_factory: pytest.TempPathFactory, job: Any, tinyattn: Any) -> Path:
     """A run whose attention refuses some things."""
     run = tmp_path_factory.mktemp("latent") / "run"
@@ -477,14 +485,13 @@ def limited(limit: int) -> dict[str, Any]:
     ],
 )
 def test_a_disk_that_fills_costs_no_file(
-    job: Any, tinyattn: Any, tmp_path: Path, words: str, limit: int, named: str
+    job: Any, learned: Path, tmp_path: Path, words: str, limit: int, named: str
 ) -> None:
     """One line names the file; what was there before is there still, whole."""
     run, page = tmp_path / "run", tmp_path / "page.html"
-    tinyattn("pretrain", job.corpus, *job.settings, "--out", run, "--set",
-             "model.positions=learned")  # fmt: skip
-    shutil.copytree(run, tmp_path / "learned")
-    tinyattn("world", "--out", tmp_path / "world", "--people", 5, "--dev", 1, "--places", 2)
+    shutil.copytree(learned, run)
+    shutil.copytree(learned, tmp_path / "learned")
+    shutil.copytree(job.folder / "world", tmp_path / "world")
     (run / "predictions.tsv").write_text("Oz\n")
     page.write_text("earlier")
     long = tmp_path / "long.tsv"

@@ -157,9 +157,10 @@ def _write_beside(target: str, there: os.stat_result | None, raw: bytes) -> str:
                     os.chown(temporary, there.st_uid, there.st_gid)
                 with suppress(OSError):  # a file system that has none
                     os.chmod(temporary, stat.S_IMODE(there.st_mode))
-            file.write(raw)
-            file.flush()
-            _sync(file.fileno())
+            if raw:  # of an empty file there is nothing to lose
+                file.write(raw)
+                file.flush()
+                _sync(file.fileno())
     except BaseException:
         with suppress(OSError):
             os.unlink(temporary)

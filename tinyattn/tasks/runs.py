@@ -148,7 +148,8 @@ def open_run(
     """A folder that a run may be written to. Nothing changes until the run begins.
 
     Args: resumable: whether the caller could go on with a run that is there.
-    Raises: SettingError if a run is there already and neither overwrite nor resume is asked for.
+    Raises: SettingError if a run is there already, or what may be somebody's own files of such
+        names, and neither overwrite nor resume is asked for; or if there is nothing to resume.
     """
     folder = Path(folder)
     there = [name for name in RUN_FILES if os.path.lexists(folder / name)]
