@@ -226,6 +226,9 @@ FAR_OUT: dict[str, tuple[Callable[[Tensor], Tensor], list[float], list[float], l
         lambda x: ops.layer_norm(x, [1, 1], [0, 0])[0], [1e20, -1e20], [1], [0, 0]),
     "layer norm of small": (
         lambda x: ops.layer_norm(x, [1, 1], [0, 0], eps=0.0)[0], [3e-25, -1e-25], [1], [0, 0]),
+    "layer norm of what a tiny eps hides": (
+        lambda x: ops.layer_norm(x, [1, 1], [0, 0], eps=1e-36)[0], [1e-38, -1e-38], [1e-20],
+        [5e17, -5e17]),
     "layer norm of what eps hides": (
         lambda x: ops.layer_norm(x, [1, 1], [0, 0])[0], [1e-25, -1e-25], [3.162278e-23],
         [158.1139, -158.1139]),
@@ -284,6 +287,17 @@ def test_what_attention_hides_may_be_no_number(
     spoilt[of][:, -2] = bad
     for a, b in zip(run(*spoilt.values()), expected, strict=True):
         assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
+def test_hidden_keys_may_be_more_than_there_are_queries(device: str) -> None:
+    """The last query stands at the last key, also where numbers are not finite."""
+    q, k, v = (Tensor(normal(2, n, 3), device=device) for n in (4, 9, 9))
+    spoilt = v.numpy()
+    spoilt[:, 7] = math.inf
+    y, expected = (ops.attention(q, k, w, causal=True).numpy()
+                   for w in (Tensor(spoilt, device=device), v))  # fmt: skip
+    assert_allclose(y[:, :2], expected[:, :2], rtol=1e-12)
+    assert (y[:, 2:] == math.inf).all()
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])

@@ -93,7 +93,8 @@ def op(function: Function) -> Callable[..., Tensor]:
 
 def _shapes(values: list[Any]) -> str:
     """The shapes of the arrays, and what else there is, for messages."""
-    return " and ".join(str(tuple(v.shape) if hasattr(v, "shape") else v) for v in values)
+    said = (tuple(v.shape) if hasattr(v, "shape") else v for v in values if v is not None)
+    return " and ".join(map(str, said))
 
 
 def _pair(made: Any, count: int) -> tuple[Any, Any]:

@@ -73,6 +73,7 @@ def scatter_add(target: Array, index: Any, values: Array) -> None:
     Plain `target[index] += values` keeps only one write per repeated index, on NumPy and CuPy.
     On a GPU the order of the additions is not fixed, so the last bits may differ between runs.
 
+    Args: index: integers as wide as NumPy's indices, or what else NumPy takes as an index.
     Raises: IndexError for an index out of range.
     """
     xp = array_module(target)
@@ -83,7 +84,7 @@ def scatter_add(target: Array, index: Any, values: Array) -> None:
                 f"{index.max()}"
             )
         values = np.broadcast_to(values, (len(index), *target.shape[1:]))
-        _add_rows(target, index.astype(np.intp, copy=False) % len(target), values)
+        _add_rows(target, index % len(target), values)
     else:
         xp.add.at(target, index, values)
 
@@ -91,15 +92,9 @@ def scatter_add(target: Array, index: Any, values: Array) -> None:
 def _add_rows(target: np.ndarray, index: np.ndarray, values: np.ndarray) -> None:
     """Sort the values by index, sum each run of equals, add the sums: faster than one by one.
 
-    A long run is summed in pieces, and then what these came to.
+    NumPy's `reduceat` adds a run by halves.
     """
     order = np.argsort(index, kind="stable")
-    index, values = index[order], values[order]
-    starts = np.flatnonzero(np.append(True, index[1:] != index[:-1]))
-    lengths = np.diff(starts, append=len(index))
-    if lengths.max() > PIECE:
-        within = np.arange(len(index)) - np.repeat(starts, lengths)
-        starts = np.flatnonzero(within % PIECE == 0)
-        _add_rows(target, index[starts], np.add.reduceat(values, starts, axis=0))
-    else:
-        target[index[starts]] += np.add.reduceat(values, starts, axis=0)
+    ordered = index[order]
+    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    target[ordered[starts]] += np.add.reduceat(values[order], starts, axis=0)
