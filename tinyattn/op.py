@@ -115,7 +115,7 @@ def _pair(made: Any, count: int) -> tuple[Any, Any]:
 
 def _unwrap(signature: Signature, args: list[Any]) -> tuple[list[Any], list[Node | Tensor | None]]:
     """The raw values of `args`, and for each the node or leaf that its gradient goes to."""
-    name, kinds = signature.name, [signature.kind(i) for i in range(len(args))]
+    name, kinds = signature.name, signature.kinds(len(args))
     tensors = [a for a in args if isinstance(a, Tensor)]
     if not tensors:  # the first plain operand sets the precision and the device
         first = kinds.index("")

@@ -42,6 +42,9 @@ class Signature:
         self.arrays = [p for p in parameters if p.kind is not p.KEYWORD_ONLY]
         self.takes_list = any(p.kind is p.VAR_POSITIONAL for p in self.arrays)
         self._indices = {p.name for p in parameters if p.annotation == "Index"}
+        self._kinds = [
+            p.annotation if p.annotation in ("Index", "Mask") else "" for p in self.arrays
+        ]
 
     def bind(self, args: tuple[Any, ...], options: dict[str, Any]) -> list[Any]:
         """The arrays in order. Array arguments leave `options`, options by position enter.
@@ -61,16 +64,13 @@ class Signature:
         """
         for name, value in options.items():
             if hasattr(value, "requires_grad"):
-                raise TypeError(
-                    f"{self.name}: {name} is an option, which has no gradient; got a Tensor: give "
-                    f"a number, or an array, such as its .data"
-                )
+                raise TypeError(f"{self.name}: {name} is an option, which has no gradient; got a "
+                                "Tensor: give a number, or an array, such as its .data")  # fmt: skip
         return {k: v if k in self._indices else _plain(v) for k, v in options.items()}
 
-    def kind(self, position: int) -> str:
-        """What the array at this position is: "Index", "Mask", or "" if it has a gradient."""
-        annotation = "" if self.takes_list else self.arrays[position].annotation
-        return annotation if annotation in ("Index", "Mask") else ""
+    def kinds(self, count: int) -> list[str]:
+        """What each of `count` arrays is: "Index", "Mask", or "" if it has a gradient."""
+        return [""] * count if self.takes_list else self._kinds
 
     def _bind(self, args: tuple[Any, ...], options: dict[str, Any]) -> list[Any]:
         count = len(self.arrays)

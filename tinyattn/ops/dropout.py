@@ -40,7 +40,6 @@ def dropout(xp: Any, x: Array, *, rate: float, noise: Noise | None) -> Any:
 
 def _chosen(xp: Any, keep: Array, a: Array) -> Array:
     """a where `keep`, else 0. By bits: 0·∞ would be NaN, and `where` is slow at random places."""
-    bits = keep.astype(f"i{a.dtype.itemsize}")
-    xp.negative(bits, out=bits)  # all bits, or none
+    bits = xp.negative(keep.view(xp.int8)).astype(f"i{a.dtype.itemsize}")  # all of them, or none
     bits &= a.view(bits.dtype)
     return bits.view(a.dtype)

@@ -176,9 +176,11 @@ def gelu(xp: Any, x: Array, *, exact: bool = True) -> Any:
     # Half a tile each: over four arrays go twenty passes, which the cache should hold.
     for tile in backend.tiles(x.size, 2, xp):
         parts = flat_x[tile], flat_y[tile], flat_slope[tile]
+        some_low = x.size and parts[0].min() < LOW
         with np.errstate(invalid="ignore"):  # 0·∞ at -∞, which is below LOW
             formula(xp, *parts)
-        _lower_tail(xp, exact, *parts)
+        if some_low:
+            _lower_tail(xp, exact, *parts)
     return y, (lambda g: g * slope,)
 
 
@@ -235,8 +237,6 @@ def _lower_tail(xp: Any, exact: bool, x: Array, y: Array, slope: Array) -> None:
     Else:  s = e/(1 + e), e = e²ᵘ.
     """
     low = xp.flatnonzero(x < LOW)
-    if not low.size:
-        return
     near = xp.maximum(x[low], -40)
     square = near * near
     if exact:

@@ -73,8 +73,8 @@ def _normalize(xp: Any, x: Array, average: Array, eps: float, h: Array, r: Array
         xp.power(v, -0.5, out=r)
         h *= r
     tiny = np.finfo(x.dtype).tiny / np.finfo(x.dtype).eps
-    odd = xp.flatnonzero(~((v >= tiny) & (v < math.inf)))
-    if odd.size:
+    if not (v.min() >= tiny and v.max() < math.inf):
+        odd = xp.flatnonzero(~((v >= tiny) & (v < math.inf)))
         least = 2.0 ** (math.floor(math.log2(eps)) // 2) if eps else 0.0  # so that eps/u² is small
         unit = xp.maximum(unit_of(xp, x[odd], (1,)), least)
         part = x[odd] / unit
