@@ -65,7 +65,7 @@ class Signature:
         for name, value in options.items():
             if hasattr(value, "requires_grad"):
                 raise TypeError(f"{self.name}: {name} is an option, which has no gradient; got a "
-                                "Tensor: give a number, or an array, such as its .data")  # fmt: skip
+                                "Tensor: give a number, or an array such as .data")  # fmt: skip
         return {k: v if k in self._indices else _plain(v) for k, v in options.items()}
 
     def kinds(self, count: int) -> list[str]:
