@@ -10,7 +10,7 @@ runs on both:
 
 No global switch says where we compute; the arrays decide. A device is named only where an array
 is born (`asarray(..., device="cuda")`) and where it crosses over (`asnumpy`). This is the only
-file of the package that says `cupy`. Next: the cores (cores.py).
+file of the package that says `cupy`. Next: names (names.py).
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -9,10 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import treebank
 
 from tinyattn.cli import main
 from tinyattn.tasks.recipe import load_recipe, recipe_from
 from tinyattn.tasks.runs import load_run
+from tinyattn.training import profile as profile_module
 
 AsJson = Callable[..., dict[str, Any]]
 SCORE = {"correct", "total", "accuracy", "low", "high"}
@@ -242,3 +245,28 @@ def test_an_evaluation_that_fails_keeps_earlier_predictions(
     bad.write_text("Where was 日 born?\tLozumb\n", encoding="utf-8")
     tinyattn("evaluate", bad, "--from", job.finetuned, "--predictions", kept, status=1)
     assert kept.read_text() == "Lozumb\n"
+
+
+@pytest.mark.parametrize("command", ["pretrain", "profile", "compare", "parse", "quickstart"])
+def test_a_clock_that_stands_still_stops_no_command(
+    job: Any, tinyattn: Any, as_json: AsJson, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    command: str,
+) -> None:  # fmt: skip
+    """And each number in what it prints is one."""
+    monkeypatch.setattr(profile_module, "PRODUCT", 64)
+    for clock in ("perf_counter", "thread_time"):
+        monkeypatch.setattr(time, clock, lambda: 5.0)
+    treebank_file = tmp_path / "small.conllu"
+    treebank_file.write_text(treebank.as_conllu(treebank.documents(5)), encoding="utf-8")
+    tiny = ["--set=model.layers=1", "--set=model.heads=2", "--set=model.width=8"]
+    few = [f"--set={table}.steps=2" for table in ("pretrain", "finetune", "scratch")]
+    words = {
+        "pretrain": [job.corpus, *job.settings, "--overwrite", "--out", tmp_path / "run"],
+        "profile": [*tiny, "--set=model.context=16", "--batch", 2, "--characters", 9],
+        "compare": ["--lengths", "8,16", "--width", 8, "--heads", 2, "--rounds", 1],
+        "parse": [treebank_file, "--epochs", 1],
+        "quickstart": [*tiny, *few],
+    }[command]
+    assert tinyattn(command, *words).stdout
+    found = json.dumps(as_json(command, *words))
+    assert "NaN" not in found and "Infinity" not in found

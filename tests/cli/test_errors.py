@@ -9,10 +9,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import pytest
 
 from tinyattn.backend import get_device
+from tinyattn.cli import main
 from tinyattn.training import checkpoint
 from tinyattn.training.checkpoint import FORMAT
 
@@ -78,6 +80,33 @@ def complaint(result: Any) -> str:
         ("pretrain CORPUS --set pretrain.learning_rate=nan", USAGE,
          r"must be at least 0 and finite"),
         ("pretrain CORPUS --recipe a6", USAGE, r"recipe must be one of .*; got 'a6'"),
+        ("pretrain CORPUS --recipe wrold --out PRETRAINED", USAGE, r"did you mean 'world'\?"),
+        ("finetune TRAIN --from PRETRAINED --recipe wrold --out FINETUNED", USAGE, r"'world'\?"),
+        ("pretrain CORPUS --recipe wrold --resume --out PRETRAINED", USAGE, r"'world'\?"),
+        ("pretrain CORPUS --set pretrain.lr=1", USAGE, r"'lr'; did you mean 'learning_rate'\?"),
+        ("pretrain CORPUS --set model.batch=1", USAGE, r"did you mean 'pretrain\.batch'\?"),
+        ("pretrain CORPUS --set lr=1", USAGE, r"did you mean pretrain\.learning_rate=VALUE\?"),
+        ("pretrain CORPUS --lr 1", USAGE, r"'--lr'; did you mean --set pretrain\.learning_rate="),
+        ("finetune TRAIN --batch-size 8", USAGE, r"did you mean --set finetune\.batch=VALUE\?"),
+        ("pretrain CORPUS --device gpu", USAGE, r"'cpu', 'cuda'; did you mean 'cuda'\?"),
+        ("pretrain CORPUS --penalty foucs=1", USAGE, r"got 'foucs=1'; did you mean 'focus'\?"),
+        ("pretrain CORPUS --attention bigbrid", USAGE, r"did you mean 'bigbird'\?"),
+        ("evaluate DEV --lr 1", USAGE, r"No such option '--lr'"),
+        ("pretrain CORPUS --set data.length=-1", USAGE, r"length must be at least 0; got -1"),
+        ("pretrain CORPUS --set model.width=100000000000000000000", USAGE, r"width must be at mos"),
+        ("pretrain CORPUS --set model.width=1000000000", USAGE, r"than the 2\^45 that a computer"),
+        ("pretrain CORPUS --set model.width=100000 --set model.heads=1", DATA,
+         r"there is not enough memory for this: Unable to allocate"),
+        ("pretrain CORPUS --penalty focus=1e300", USAGE, r"focus must be at most 3\.4"),
+        ("pretrain CORPUS --penalty near=1,cap=nan", USAGE, r"cap above 0; got 0\.0, 1\.0 and nan"),
+        ("pretrain CORPUS --attention bigbird,block=99999999999", USAGE, r"must be at most 16777"),
+        ("compare --lengths 256,99999999999999999999", USAGE, r"must be at most 16777216"),
+        ("compare --width 2000000000 --heads 1", USAGE, r"width 2000000000 .* a computer can"),
+        ("profile --batch 99999999999999", USAGE, r"must be at most 2147483647; got 9"),
+        ("profile --batch 2147483647 --set model.context=99999", USAGE, r"a batch of 2147483647"),
+        ("profile --batch 2147483647", DATA, r"there is not enough memory for this"),
+        ("generate --prompt A --from FINETUNED --temperature nan", USAGE, r"must be finite; got n"),
+        ("world --people 99999999999999999999", USAGE, r"from 1 to 20000, got 9"),
         ("pretrain CORPUS --set pretrain.learning_rate=1e30 --steps 9", DATA,
          r"step 2: the loss is nan.*no checkpoint yet; try a smaller learning_rate than 1e\+30"),
         ("pretrain CORPUS --resume", USAGE, r"out holds no checkpoint to resume; leave out"),
@@ -184,6 +213,38 @@ def test_wrong_usage_is_told_by_the_parser(
     words = words.replace(" x", f" {job.corpus}")
     result = tinyattn(*words.split(), status=USAGE)
     assert message in result.stderr and result.stdout == ""
+
+
+NUMBERS = [
+    f"{command.name} {parameter.opts[0]}"
+    for command in main.commands.values() for parameter in command.params
+    if isinstance(parameter.type, click.types.IntParamType | click.types.FloatParamType)
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "-inf", "1e400", "-1", "9" * 25, "9" * 5000])
+@pytest.mark.parametrize("name", NUMBERS)
+def test_no_number_that_cannot_be_meant_is_taken(
+    tinyattn: Any, tmp_path: Path, name: str, number: str
+) -> None:
+    """Of any option of any command; and that is found out before anything is done."""
+    command, option = name.split()
+    if (option, number) == ("--temperature", "9" * 25):
+        return  # all are drawn as often
+    parameters = main.commands[command].params
+    needed = [str(tmp_path / "x") for p in parameters if isinstance(p, click.Argument)]
+    needed += [word for p in parameters if p.required and isinstance(p, click.Option)
+               for word in (p.opts[0], str(tmp_path / "x"))]  # fmt: skip
+    told = complaint(tinyattn(command, *needed, option, number, status=USAGE))
+    assert len(told) < 6000 and not [*tmp_path.iterdir()]
+    assert option.strip("-") in told or "whole number" in told
+
+
+def test_a_value_that_is_nested_too_deep_is_told_in_one_line(tinyattn: Any, job: Any) -> None:
+    for value in ("[" * 20_000, "{a=" * 20_000, "[" * 20_000 + "]" * 20_000, "9" * 5000):
+        words = ["pretrain", job.corpus, "--set", f"pretrain.batch={value}"]
+        told = complaint(tinyattn(*words, status=USAGE))
+        assert "pretrain.batch: its value is too long, or nested too deep" in told
 
 
 def test_an_empty_prompt_is_refused(job: Any, tinyattn: Any) -> None:

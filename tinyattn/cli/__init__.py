@@ -3,7 +3,7 @@
 Options come before the environment (TINYATTN_PRETRAIN_SEED=1), that before a settings file
 (--config), and that before the recipe. Exit status: 0 done, 1 the data or a file is bad, 2 wrong
 usage; errors are one line on stderr. Long work shows progress, unless stderr is no terminal.
-Ctrl-C keeps a checkpoint and says how to go on. Next: what the commands share.
+Ctrl-C keeps a checkpoint and says how to go on. Next: what is typed (types.py).
 """
 
 from __future__ import annotations
@@ -65,13 +65,25 @@ class Commands(click.Group):
             _fail(f"{error}; {how}", 1, all_know=True)
         except click.UsageError as error:
             command = " ".join(["tinyattn", *filter(None, [ctx.invoked_subcommand])])
-            _fail(f"{error.format_message()} (see {command} --help)", 2)
+            _fail(f"{_with_setting(error)} (see {command} --help)", 2)
         except MemoryError as error:
             _fail(f"there is not enough memory for this: {error}", 1)
         except BrokenPipeError:
             raise  # whoever reads has seen enough, as in `tinyattn info | head`; click ends quietly
         except OSError as error:
             _fail(f"{error.filename or 'output'}: {error.strerror or error}", 1)
+
+
+def _with_setting(error: click.UsageError) -> str:
+    """What is wrong with a command; of an option that is a setting, what to type instead."""
+    if isinstance(error, click.NoSuchOption) and error.ctx is not None:
+        from tinyattn.tasks.recipe import home_of
+
+        typed = error.option_name.lstrip("-").replace("-", "_")
+        home = home_of(typed, error.ctx.info_name or "")
+        if home and any(parameter.name == "sets" for parameter in error.ctx.command.params):
+            return f"{error.message.rstrip('.')}; did you mean --set {home}=VALUE?"
+    return error.format_message()
 
 
 def _as_typed(error: UnicodeError) -> tuple[str | bytes, int]:

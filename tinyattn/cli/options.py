@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -11,8 +10,8 @@ from typing import Any
 
 import click
 
-FOLDER = click.Path(path_type=Path, file_okay=False)
-FILE = click.Path(path_type=Path)
+from tinyattn.cli.types import FILE, FOLDER, Amount, Choice, parse_penalties, parse_settings
+from tinyattn.limits import MOST_SEED, MOST_WORKERS
 
 
 def option(*names: str, **settings: Any) -> Callable[[Any], Any]:
@@ -20,16 +19,11 @@ def option(*names: str, **settings: Any) -> Callable[[Any], Any]:
     return click.option(*names, **{"show_default": True, **settings})
 
 
-def typed(text: str) -> str:
-    """What was typed, read as UTF-8 where the locale could not decode it."""
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
-
-
-SEED = option("--seed", default=0, type=click.IntRange(0), help="Decides all that is random.")
-DEVICE = option("--device", default="cpu", type=click.Choice(["cpu", "cuda"]), help="Where to run.")
-WORKERS = option("--workers", type=click.IntRange(1), help="Threads; by default one a core.")
+SEED = option("--seed", default=0, type=Amount(0, MOST_SEED), help="Decides all that is random.")
+DEVICE = option("--device", default="cpu", type=Choice(["cpu", "cuda"]), help="Where to run.")
+WORKERS = option("--workers", type=Amount(1, MOST_WORKERS), help="Threads; by default one a core.")
 JSON = option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
-UNKNOWN = option("--unknown", default="error", type=click.Choice(["error", "drop"]),
+UNKNOWN = option("--unknown", default="error", type=Choice(["error", "drop"]),
                  help="What to do with a character that is not in the vocabulary.")  # fmt: skip
 SET = option("--set", "sets", multiple=True, metavar="TABLE.KEY=VALUE",
              help="One setting, such as pretrain.learning_rate=3e-3; may be repeated.")  # fmt: skip
@@ -48,7 +42,7 @@ ATTENTION = option(
 )  # fmt: skip
 POSITIONS = option(
     "--positions",
-    type=click.Choice(["learned", "rotary"]),
+    type=Choice(["learned", "rotary"]),
     help="By default as the recipe says, learned if the attention has no keys.",
 )
 PENALTY = option(
@@ -66,8 +60,8 @@ OVERWRITE = option("--overwrite", is_flag=True, help="Replace what --out holds."
 def stage_options(default_out: str, default_recipe: str) -> Callable[[Any], Any]:
     """The options of a command that trains one stage."""
     options = [
-        option("--epochs", type=click.IntRange(1), help="Passes over the data."),
-        option("--steps", type=click.IntRange(1), help="Steps, instead of epochs."),
+        option("--epochs", type=Amount(), help="Passes over the data."),
+        option("--steps", type=Amount(), help="Steps, instead of epochs."),
         option("--recipe", help=f"Settings to begin with: a name that `tinyattn info` lists; "
                                 f"by default {default_recipe}."),
         CONFIG, ATTENTION, POSITIONS, PENALTY, SET,
@@ -115,13 +109,19 @@ def open_stage(
     if steps:
         settings[f"{table}.steps"] = steps
     resume, seed = options["resume"], options["seed"]
+
+    def over(base: Any) -> Any:
+        return load_recipe(base, config=options["config"], overrides=settings)
+
+    # What is misspelt is told before anything about the folder.
+    named = options["recipe"] or (None if resume else base)
+    recipe = over(named) if named else None
     folder = open_run(options["out"], overwrite=options["overwrite"], resume=resume, resumable=True)
     if resume:  # as it was begun, but for what is asked for now
         begun = load_run(folder)
-        base = begun.recipe
+        recipe = recipe or over(begun.recipe)
         if not _is_given("seed"):
             seed = int(begun.about["seed"])
-    recipe = load_recipe(options["recipe"] or base, config=options["config"], overrides=settings)
     device = open_device(options["device"], options["workers"])
     return recipe, RunOptions(folder, seed, device, options["workers"], resume=resume, ranks=ranks)
 
@@ -148,41 +148,6 @@ def model_settings(
             raise SettingError(str(error)) from error
     asked: dict[str, Any] = {key: value for key, value in settings.items() if value is not None}
     return asked | {f"penalty.{k}": v for k, v in parse_penalties(penalties).items()}
-
-
-def parse_penalties(penalties: tuple[str, ...]) -> dict[str, float]:
-    """`focus=0.01` and `near=0.001,cap=64` as the settings focus, near and cap."""
-    found: dict[str, float] = {}
-    for item in penalties:
-        for position, part in enumerate(item.split(",")):
-            key, _, value = part.strip().partition("=")
-            if key not in (("focus", "near") if position == 0 else ("cap",)):
-                raise click.BadParameter(
-                    f"want focus=WEIGHT, or near=WEIGHT,cap=SQUARE; got {item!r}",
-                    param_hint="--penalty",
-                )
-            try:
-                found[key] = float(value)
-            except ValueError as error:
-                raise click.BadParameter(
-                    f"{key} needs a number, such as {key}=0.01; got {item!r}",
-                    param_hint="--penalty",
-                ) from error
-    return found
-
-
-def parse_settings(sets: tuple[str, ...]) -> dict[str, Any]:
-    """`TABLE.KEY=VALUE` with the value as in TOML; a bare word is a string."""
-    settings = {}
-    for item in sets:
-        key, equals, value = item.partition("=")
-        if not equals or "." not in key:
-            raise click.BadParameter(f"want TABLE.KEY=VALUE; got {item!r}", param_hint="--set")
-        try:
-            settings[key] = tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError:
-            settings[key] = value
-    return settings
 
 
 def check_target(path: Path, hint: str) -> None:

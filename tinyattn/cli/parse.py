@@ -12,8 +12,6 @@ import click
 from tinyattn.cli.options import (
     ATTENTION,
     DEVICE,
-    FILE,
-    FOLDER,
     JSON,
     OVERWRITE,
     PENALTY,
@@ -21,9 +19,9 @@ from tinyattn.cli.options import (
     WORKERS,
     open_device,
     option,
-    parse_penalties,
     print_json,
 )
+from tinyattn.cli.types import FILE, FOLDER, Amount, parse_penalties
 
 
 @click.command()
@@ -31,7 +29,7 @@ from tinyattn.cli.options import (
 @ATTENTION
 @PENALTY
 @option("--from", "start", type=FILE, help="Judge this run's parser by TREEBANK; train none.")
-@option("--epochs", type=click.IntRange(1), help="Passes over the sentences.")
+@option("--epochs", type=Amount(), help="Passes over the sentences.")
 @option("--out", type=FOLDER, help="Where to keep the runs; by default nowhere.")
 @OVERWRITE
 @SEED

@@ -11,8 +11,6 @@ import click
 from tinyattn.cli.options import (
     ATTENTION,
     DEVICE,
-    FILE,
-    FOLDER,
     JSON,
     OVERWRITE,
     PENALTY,
@@ -28,10 +26,10 @@ from tinyattn.cli.options import (
     open_device,
     open_stage,
     option,
-    parse_settings,
     print_json,
     stage_options,
 )
+from tinyattn.cli.types import FILE, FOLDER, Choice, parse_settings
 
 
 @click.command()
@@ -108,7 +106,7 @@ def _every_attention(
 
 @click.command()
 @click.argument("corpus", type=FILE)
-@option("--objective", type=click.Choice(["span", "next"]),
+@option("--objective", type=Choice(["span", "next"]),
         help="Span corruption, or plain next-symbol prediction.")  # fmt: skip
 @option("--questions", type=FILE, help="Pairs to mix with the exercises, as finetune takes them.")
 @UNKNOWN

@@ -10,8 +10,6 @@ import click
 
 from tinyattn.cli.options import (
     DEVICE,
-    FILE,
-    FOLDER,
     JSON,
     OVERWRITE,
     SEED,
@@ -21,8 +19,8 @@ from tinyattn.cli.options import (
     open_device,
     option,
     print_json,
-    typed,
 )
+from tinyattn.cli.types import FILE, FOLDER, Amount, Choice, Real, typed
 
 if TYPE_CHECKING:
     from tinyattn.tasks.runs import Trained
@@ -177,10 +175,10 @@ def baseline(pairs: Path, guess: str | None, train: Path | None, as_json: bool) 
 @click.command()
 @option("--from", "start", type=FILE, default="runs/pretrain", help="The run or checkpoint.")
 @option("--prompt", type=typed, metavar="TEXT", required=True, help="How the text begins.")
-@option("--count", default=200, type=click.IntRange(1), help="Characters to write.")
-@option("--temperature", default=1.0, type=click.FloatRange(0), help="0 is greedy.")
-@option("--top-k", type=click.IntRange(1), help="Draw from the k most likely only.")
-@option("--top-p", type=click.FloatRange(0, 1, min_open=True), help="Draw from the likely share.")
+@option("--count", default=200, type=Amount(), help="Characters to write.")
+@option("--temperature", default=1.0, type=Real(0), help="0 is greedy.")
+@option("--top-k", type=Amount(), help="Draw from the k most likely only.")
+@option("--top-p", type=Real(0, 1, min_open=True), help="Draw from the likely share.")
 @UNKNOWN
 @SEED
 @DEVICE
@@ -190,11 +188,10 @@ def generate(
     top_p: float | None, unknown: str, seed: int, device: str, as_json: bool,
 ) -> None:  # fmt: skip
     """Let a model continue a text."""
-    import numpy as np
-
     from tinyattn.cores import one_blas_thread
     from tinyattn.data.text import DataError
     from tinyattn.models import generate as write
+    from tinyattn.noise import generator
     from tinyattn.tasks.runs import load_run
 
     if temperature == 0 and (top_k or top_p):
@@ -208,7 +205,7 @@ def generate(
     text = trained.vocabulary.decode(ids)
     if not as_json:
         click.echo(text, nl=False)
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     with one_blas_thread():
         for (i,) in write(trained.model, ids[None], count, temperature=temperature, top_k=top_k,
                           top_p=top_p, rng=rng):  # fmt: skip
@@ -225,7 +222,7 @@ def generate(
 @option("--from", "start", type=FILE, default="runs/pretrain", help="The run or checkpoint.")
 @option(
     "--to",
-    type=click.Choice(["bilinear", "multihead"]),
+    type=Choice(["bilinear", "multihead"]),
     default="bilinear",
     help="What its attention becomes.",
 )

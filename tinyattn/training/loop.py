@@ -21,6 +21,7 @@ import numpy as np
 from tinyattn import backend
 from tinyattn.cuda.products import products_in
 from tinyattn.data.batches import Batch
+from tinyattn.limits import seed_of
 from tinyattn.nn import Module
 from tinyattn.training import checkpoint
 from tinyattn.training.checkpoint import Checkpoint, CheckpointError
@@ -78,6 +79,9 @@ class Fit:
     measure_every: int = 0
     ranks: Ranks = ALONE
     on_step: Callable[[dict[str, Any]], None] = lambda entry: None
+
+    def __post_init__(self) -> None:
+        self.seed = seed_of(self.seed)  # Python's own number, since the checkpoint's JSON has it
 
     def run(
         self, model: Module, loss: Loss, data: Data, resume: Checkpoint | None = None

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tinyattn.limits import TICK
 from tinyattn.training.step import StepResult
 
 METRICS = "metrics.jsonl"
@@ -56,7 +57,7 @@ class Log:
         self, result: StepResult, epoch: int, learning_rate: float, measured: dict[str, Any]
     ) -> dict[str, Any]:
         """Write a line about the last step, and return it."""
-        seconds = self._now - self._began
+        seconds = max(TICK, self._now - self._began)
         entry = {
             "step": result.step + 1,
             "epoch": epoch,
