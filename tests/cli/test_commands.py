@@ -1,7 +1,9 @@
 """The commands: what they print, to people and to programs, and which setting wins."""
 
+import io
 import json
 import re
+import sys
 import time
 import tomllib
 from collections.abc import Callable
@@ -13,6 +15,7 @@ import pytest
 import treebank
 
 from tinyattn.cli import main
+from tinyattn.report.progress import Progress
 from tinyattn.tasks.recipe import load_recipe, recipe_from
 from tinyattn.tasks.runs import load_run
 from tinyattn.training import profile as profile_module
@@ -270,3 +273,15 @@ def test_a_clock_that_stands_still_stops_no_command(
     assert tinyattn(command, *words).stdout
     found = json.dumps(as_json(command, *words))
     assert "NaN" not in found and "Infinity" not in found
+
+
+@pytest.mark.parametrize("stderr", [None, io.StringIO()], ids=["none", "closed"])
+def test_a_bar_needs_no_stderr(monkeypatch: pytest.MonkeyPatch, stderr: Any) -> None:
+    """In a program that is no command line."""
+    if stderr is not None:
+        stderr.close()
+    monkeypatch.setattr(sys, "stderr", stderr)
+    with Progress() as bar:
+        bar.start(0, 2)
+        bar.step({"loss": 1.0, "learning_rate": 0.1, "tokens_per_second": 9})
+        bar.advance(1)

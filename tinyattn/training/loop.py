@@ -8,7 +8,6 @@ ends with the same bits as one that was not. Next: the tasks.
 from __future__ import annotations
 
 import itertools
-import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,6 +28,7 @@ from tinyattn.training.metrics import Log
 from tinyattn.training.optimizers import Optimizer
 from tinyattn.training.ranks import ALONE, Ranks
 from tinyattn.training.settings import TrainSettings
+from tinyattn.training.signals import Interrupted, named, stop_asked
 from tinyattn.training.step import Loss, Step
 
 CHECKPOINT = "checkpoint.safetensors"
@@ -45,10 +45,6 @@ class Data(Protocol):
 
     def tokens_before(self, step: int) -> int:
         """How many tokens, PADs included, the steps before this one have read."""
-
-
-class Interrupted(Exception):
-    """The user asked to stop; a checkpoint was kept."""
 
 
 class TrainingFailed(Exception):
@@ -88,20 +84,20 @@ class Fit:
     ) -> list[dict[str, Any]]:
         """Train to the end, or from where `resume` stopped; returns the entries of the log.
 
-        Raises: Interrupted after Ctrl-C, TrainingFailed if the loss is not a number; in both
-            cases the folder holds the last good checkpoint, if one has been written. ValueError
-            for products that the device does not have.
+        Raises: Interrupted after a signal to stop, TrainingFailed if the loss is not a number; in
+            both cases the folder holds the last good checkpoint, if one has been written.
+            ValueError for products that the device does not have.
         """
         total = self.settings.total_steps(data.batches_per_epoch)
         schedule = self.settings.make_schedule(total, self.corpus_tokens)
-        start = int(resume.about["step"]) if resume else 0
+        start = number = int(resume.about["step"]) if resume else 0
         optimizers = self._optimizers(model, resume)
         take = Step(loss, optimizers, seed=self.seed, clip=self.settings.clip, workers=self.workers,
                     ranks=self.ranks)  # fmt: skip
         log = Log(self.folder, start, writes=self.ranks.writes)
         saved = time.perf_counter()
         exactly = products_in(take.xp, self.settings.products)
-        with _interrupt_flag() as interrupted, exactly, take:
+        with stop_asked() as asked, exactly, take:
             for step, batch in zip(range(start, total), _batches(data, start), strict=False):
                 learning_rate = schedule(step, data.tokens_before(step))
                 number, last = step + 1, step + 1 == total
@@ -119,16 +115,19 @@ class Fit:
                     epoch = step // data.batches_per_epoch + 1
                     entry = log.add(result, epoch, learning_rate, more)
                 self.on_step(entry)
-                stopped = self.ranks.any_of(interrupted())
+                stopped = self.ranks.any_of(asked())
                 if last or stopped or time.perf_counter() - saved > SAVE_SECONDS:
                     with self._failures():
                         result.check()
                     self._save(model, optimizers, number, total)
                     saved = time.perf_counter()
-                if stopped and not last:
-                    self.ranks.any_of(False)  # nobody leaves before the first has written
-                    raise Interrupted(f"stopped after step {number} of {total}")
-        self.ranks.any_of(False)  # nobody reads what the first has not written
+                if stopped:
+                    break
+            # Asked once more: nobody goes on before the first has written.
+            if stopped := self.ranks.any_of(asked()):
+                raise Interrupted(
+                    f"stopped{named(stopped)} after step {number} of {total}", stopped
+                )
         return log.entries
 
     def _optimizers(self, model: Module, resume: Checkpoint | None) -> list[Optimizer]:
@@ -182,24 +181,3 @@ def _restore(state: dict[str, dict[str, Any]], saved: dict[str, np.ndarray]) -> 
         raise CheckpointError("the checkpoint's optimiser state does not fit these settings")
     for name, array in own.items():
         array[...] = backend.asarray(saved[name], device=backend.device_of(array).name)
-
-
-@contextmanager
-def _interrupt_flag() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C is noticed between steps, so that no step is left half done; twice stops at once."""
-    pressed: list[int] = []
-
-    def handle(number: int, frame: Any) -> None:
-        if pressed:
-            raise KeyboardInterrupt
-        pressed.append(number)
-
-    try:
-        before = signal.signal(signal.SIGINT, handle)
-    except ValueError:  # not in the main thread: whoever called us handles Ctrl-C
-        yield lambda: False
-        return
-    try:
-        yield lambda: bool(pressed)
-    finally:
-        signal.signal(signal.SIGINT, before)

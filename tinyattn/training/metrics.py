@@ -1,7 +1,7 @@
 """Chapter 8, continued: what a run writes down while it trains, metrics.jsonl.
 
 One JSON object a line, appended as it happens, so that a crash costs a line at most.
-Next: the loop.
+Next: being asked to stop.
 """
 
 from __future__ import annotations

@@ -64,9 +64,9 @@ class Ranks:
     def add_up(self, array: Array) -> None:
         """The sum of what all ranks have in its place, everywhere the same bits."""
 
-    def any_of(self, flag: bool) -> bool:
-        """Whether it is so for any of the ranks. It waits for all of them."""
-        return flag
+    def any_of(self, number: int) -> int:
+        """The largest number that any of the ranks gives, such as 0 for no. It waits for all."""
+        return number
 
     def agree(self, what: str) -> None:
         """Raises: RanksDiffer, on all ranks, unless all of them say the same."""
@@ -102,11 +102,11 @@ class MPIRanks(Ranks):
         """The sum, in place. NumPy's arrays are handed over as they are."""
         self._all.Allreduce(self._mpi.IN_PLACE, array)
 
-    def any_of(self, flag: bool) -> bool:
-        """Whether it is so for any of the ranks. It waits for all of them."""
-        found = np.array([flag], np.int32)
+    def any_of(self, number: int) -> int:
+        """The largest number that any of the ranks gives, such as 0 for no. It waits for all."""
+        found = np.array([number], np.int32)
         self._all.Allreduce(self._mpi.IN_PLACE, found, op=self._mpi.MAX)
-        return bool(found[0])
+        return int(found[0])
 
     def agree(self, what: str) -> None:
         """Raises: RanksDiffer, on all ranks, unless all of them say the same."""
@@ -119,8 +119,8 @@ class MPIRanks(Ranks):
 
     def end_all(self, status: int) -> None:
         """End all ranks, since this one cannot go on and the others would wait for it."""
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in filter(None, (sys.stdout, sys.stderr)):  # a service may have none
+            stream.flush()
         time.sleep(FAREWELL)
         self._all.Abort(status)
 
