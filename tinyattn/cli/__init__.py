@@ -137,11 +137,11 @@ def main() -> None:
     keep_freed_memory()
     command = click.get_current_context().invoked_subcommand
     if command not in ("pretrain", "finetune"):
-        from tinyattn.training.ranks import started
+        from tinyattn.training.ranks import started, to_be_alone
 
         if started() > 1:
             raise click.UsageError(f"several processes can share pretrain and finetune, not "
-                                   f"{command}; leave out mpiexec")  # fmt: skip
+                                   f"{command}; leave out mpiexec{to_be_alone()}")  # fmt: skip
 
 
 for command in (
