@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ import click
 
 from tinyattn.cli.types import FILE, FOLDER, Amount, Choice, parse_penalties, parse_settings
 from tinyattn.limits import MOST_SEED, MOST_WORKERS
+
+Pairs = Sequence[tuple[str, str | None]]
 
 
 def option(*names: str, **settings: Any) -> Callable[[Any], Any]:
@@ -180,12 +182,38 @@ def open_device(name: str, workers: int | None = None) -> str:
 
 def note_dropped(vocabulary: Any, texts: list[str]) -> None:
     """Say on stderr which characters of `texts` were left out, if any."""
+    from tinyattn.data.forms import form_known
+
     lost = Counter(character for text in texts for character in text
                    if character not in vocabulary.ids)  # fmt: skip
     if lost:
         which = ", ".join(f"{character!r} ({count})" for character, count in lost.most_common(5))
         more = f" and {len(lost) - 5} more" if len(lost) > 5 else ""
-        click.echo(f"note: left out what is not in the vocabulary: {which}{more}", err=True)
+        forms = {form_known(t, vocabulary.ids) for t in texts if not lost.keys().isdisjoint(t)}
+        form = forms.pop() if len(forms) == 1 else ""
+        known = f"; the form {form} of the same text is there as a whole" if form else ""
+        click.echo(f"note: left out what is not in the vocabulary: {which}{more}{known}", err=True)
+
+
+def note_forms(texts: Mapping[Path | None, str | Pairs | None]) -> None:
+    """Say on stderr if the texts or pairs of these files have accents in two forms of Unicode."""
+    from tinyattn.data.forms import mixed_forms
+
+    known = {
+        str(path): text if isinstance(text, str) else "\n".join(f"{q}\t{a}" for q, a in text)
+        for path, text in texts.items() if text
+    }  # fmt: skip
+    if remark := mixed_forms(known):
+        click.echo(f"note: {remark}", err=True)
+
+
+def note_alike(predictions: Sequence[str], answers: Sequence[str]) -> None:
+    """Say on stderr how many answers are wrong by the form of Unicode of their accents alone."""
+    from tinyattn.data.forms import ADVICE, look_alike
+
+    if count := sum(map(look_alike, predictions, answers)):
+        click.echo(f"note: {count} of {len(answers)} answers count as wrong and look right: only "
+                   f"the form of their accents is another; {ADVICE}", err=True)  # fmt: skip
 
 
 def finish(folder: Path, title: str, as_json: bool, *, began: bool) -> None:

@@ -17,6 +17,7 @@ from tinyattn.cli.options import (
     PENALTY,
     SEED,
     WORKERS,
+    note_forms,
     open_device,
     option,
     print_json,
@@ -70,6 +71,7 @@ def parse(
     from tinyattn.training.settings import SettingError
 
     documents = read_conllu(treebank)
+    note_forms({treebank: " ".join(word for d in documents for s in d for word in s.words)})
     if start is not None:
         if attention or penalties or epochs or out:
             raise click.UsageError("with --from nothing is trained: leave out --attention, "

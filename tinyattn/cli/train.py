@@ -23,6 +23,7 @@ from tinyattn.cli.options import (
     finish,
     model_settings,
     note_dropped,
+    note_forms,
     open_device,
     open_stage,
     option,
@@ -133,6 +134,8 @@ def pretrain(
     base = "text" if objective == "next" else "fast"
     recipe, run = open_stage("pretrain", options, base, extra)
     pairs = _answered(questions) if questions else None
+    if run.ranks.writes:
+        note_forms({corpus: text, questions: pairs})
     with Progress() as bar:
         trained = knowledge.pretrain(text, recipe, bar.watch(run), questions=pairs, unknown=unknown)
     if not run.ranks.writes:
@@ -187,6 +190,8 @@ def finetune(
     table = "finetune" if pretrained else "scratch"
     base = pretrained.recipe if pretrained else "fast"
     recipe, run = open_stage(table, options, base, {})
+    if run.ranks.writes:
+        note_forms({pairs: known, corpus: text})
     with Progress() as bar:
         trained = knowledge.finetune(
             known, recipe, bar.watch(run), start=pretrained, text=text, unknown=unknown

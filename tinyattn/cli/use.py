@@ -15,7 +15,9 @@ from tinyattn.cli.options import (
     SEED,
     UNKNOWN,
     WORKERS,
+    note_alike,
     note_dropped,
+    note_forms,
     open_device,
     option,
     print_json,
@@ -81,6 +83,8 @@ def evaluate(
     if trained.about["stage"] == "pretrain" and not trained.about.get("questions"):
         click.echo(f"note: {start} was pretrained, but never taught to answer; finetune it first",
                    err=True)  # fmt: skip
+    note_forms({pairs: asked, train: texts and texts[1], corpus: texts and texts[2]})
+    note_alike(answers, [a or "" for _, a in asked])
     result = score(answers, [a or "" for _, a in asked]) if asked[0][1] is not None else None
     found = consider(texts[0], answers, *texts[1:]) if texts else None
     if as_json:
@@ -157,15 +161,20 @@ def baseline(pairs: Path, guess: str | None, train: Path | None, as_json: bool) 
 
     if (guess is None) == (train is None):
         raise click.UsageError("give either --answer PLACE or --train PAIRS")
-    answers = [a for _, a in read_pairs(pairs) if a is not None]
+    asked = read_pairs(pairs)
+    answers = [a for _, a in asked if a is not None]
     if not answers:
         raise DataError(f"{pairs}: no line has a tab and an answer; there is nothing to score")
     if train is not None:
-        seen = [a for _, a in read_pairs(train) if a is not None]
+        known = read_pairs(train)
+        seen = [a for _, a in known if a is not None]
         if not seen:
             raise DataError(f"{train}: no line has a tab and an answer")
         guess = most_common(seen)
-    result = score([str(guess)] * len(answers), answers)
+        note_forms({pairs: asked, train: known})
+    guesses = [str(guess).rstrip()] * len(answers)  # space at the end does not count
+    note_alike(guesses, answers)
+    result = score(guesses, answers)
     if as_json:
         print_json({"answer": guess, **result.as_dict()})
     else:

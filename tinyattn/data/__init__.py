@@ -1,6 +1,7 @@
 """Chapter 7: from files to batches of ids."""
 
 from tinyattn.data.text import DataError, documents_of, read_pairs, read_text
+from tinyattn.data.forms import form_of, look_alike, mixed_forms
 from tinyattn.data.vocabulary import MASK_CHARACTER, PAD_CHARACTER, Vocabulary
 from tinyattn.data.batches import PAD, Batch, pad_rows
 from tinyattn.data.corruption import Corruption
@@ -11,6 +12,7 @@ from tinyattn.data.conllu import Sentence, read_conllu
 
 __all__ = [
     "MASK_CHARACTER", "PAD", "PAD_CHARACTER", "Batch", "Cloze", "Corruption", "DataError", "Gaps",
-    "Phrase", "Sentence", "Vocabulary", "World", "answer_of", "documents_of", "make_world",
-    "pad_rows", "question_example", "read_conllu", "read_pairs", "read_text",
+    "Phrase", "Sentence", "Vocabulary", "World", "answer_of", "documents_of", "form_of",
+    "look_alike", "make_world", "mixed_forms", "pad_rows", "question_example", "read_conllu",
+    "read_pairs", "read_text",
 ]  # fmt: skip
