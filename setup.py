@@ -12,11 +12,12 @@ from setuptools.command.build_py import build_py
 
 
 class BuildAnew(build_py):
-    """Copies the package into a folder in which nothing of it is left."""
+    """Copies the package into an empty folder, if that is the one that setuptools chose."""
 
     def run(self) -> None:
-        if not self.editable_mode:
-            shutil.rmtree(Path(self.build_lib) / "tinyattn", ignore_errors=True)
+        chosen = Path(self.get_finalized_command("build").build_base)
+        if not self.editable_mode and chosen in Path(self.build_lib).parents:
+            shutil.rmtree(self.build_lib, ignore_errors=True)
         super().run()
 
 

@@ -102,7 +102,9 @@ def test_a_build_takes_nothing_from_an_earlier_one(tmp_path: Path) -> None:
     """By the setup.py of this package, in a small package with a module that was renamed."""
     pytest.importorskip("setuptools")
     (tmp_path / "setup.py").write_bytes((Path(__file__).parents[1] / "setup.py").read_bytes())
-    (tmp_path / "pyproject.toml").write_text('[project]\nname = "tinyattn"\nversion = "1"\n')
+    (tmp_path / "pyproject.toml").write_text(
+        '[project]\nname = "tinyattn"\nversion = "1"\n[tool.setuptools]\npackages = ["tinyattn"]\n'
+    )
     for name in ("tinyattn/__init__", "tinyattn/new", "build/lib/tinyattn/old", "build/lib/other"):
         file = tmp_path / f"{name}.py"
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -110,7 +112,11 @@ def test_a_build_takes_nothing_from_an_earlier_one(tmp_path: Path) -> None:
     words = [sys.executable, "-W", "ignore", "setup.py", "-q", "build_py"]
     subprocess.run(words, cwd=tmp_path, check=True, capture_output=True)
     built = {path.name for path in (tmp_path / "build" / "lib" / "tinyattn").iterdir()}
-    assert built == {"__init__.py", "new.py"} and (tmp_path / "build/lib/other.py").exists()
+    assert built == {"__init__.py", "new.py"} and not (tmp_path / "build/lib/other.py").exists()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "own.py").touch()
+    subprocess.run([*words, "--build-lib", "mine"], cwd=tmp_path, check=True, capture_output=True)
+    assert {path.name for path in (tmp_path / "mine").iterdir()} == {"own.py", "tinyattn"}
 
 
 class WithoutText(ast.NodeTransformer):

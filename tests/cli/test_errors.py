@@ -7,6 +7,7 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -241,6 +242,17 @@ def test_no_number_that_cannot_be_meant_is_taken(
     told = complaint(tinyattn(command, *needed, option, number, status=USAGE))
     assert len(told) < 6000 and not [*tmp_path.iterdir()]
     assert option.strip("-") in told or "whole number" in told
+
+
+def test_a_system_that_starts_no_more_threads(
+    job: Any, tinyattn: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    words = ["pretrain", job.corpus, *job.settings, "--out", tmp_path, "--workers", 1024]
+    assert "no more threads; use fewer --workers" in complaint(tinyattn(*words, status=DATA))
 
 
 def test_a_value_that_is_nested_too_deep_is_told_in_one_line(tinyattn: Any, job: Any) -> None:

@@ -94,7 +94,7 @@ def test_every_table_of_a_recipe_is_tried() -> None:
 def test_a_number_that_cannot_be_meant_is_named(settings: Any, name: str, kind: str) -> None:
     """Below the range, above it, no number, none at all: in Python as in a file."""
     wrong: list[Any] = [-1, math.nan, math.inf, -math.inf, 10**400, "3", None, True]
-    wrong += [MOST + 1, 2.5] if kind == "int" else [1e39, 1e300]
+    wrong += [MOST + 1, 2.5] if kind == "int" else [1e39, 1e300, 1e-39, 1e-300]
     called = "(share|cloze)" if name == "share" else name  # as the table of a recipe calls it
     for value in wrong:
         with pytest.raises((ValueError, SettingError), match=rf"(?=.*\b{called}\b).*must be"):

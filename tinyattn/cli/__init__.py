@@ -77,6 +77,10 @@ class Commands(click.Group):
             _fail(f"{_with_setting(error)} (see {command} --help)", 2)
         except MemoryError as error:
             _fail(f"there is not enough memory for this: {error}", 1)
+        except RuntimeError as error:
+            if "new thread" not in str(error):
+                raise
+            _fail("the system starts no more threads; use fewer --workers", 1)
         except BrokenPipeError:
             raise  # whoever reads has seen enough, as in `tinyattn info | head`; click ends quietly
         except OSError as error:
