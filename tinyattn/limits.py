@@ -20,6 +20,8 @@ MOST = 2**31 - 1
 """The largest count or size of one thing: what an index of a GPU's programs can hold."""
 MOST_POSITIONS = 2**24
 """Of a text, and what attention makes of them: as far as float32 counts without gaps."""
+MOST_LAYERS = 10_000
+"""Each is many objects of Python's; the deepest that are known (DeepNet, 2022) have 1,000."""
 MOST_SEED = 2**64 - 1
 """The largest seed: the random bits of dropout are mixed from 64 bits (noise.py)."""
 MOST_WORKERS = 1024
@@ -55,6 +57,17 @@ def _integer(name: str, value: Any) -> int:
         return operator.index(value)
     except TypeError:
         raise ValueError(f"{name} must be a whole number; got {brief(value)}") from None
+
+
+def sizes(model: Any, *names: str) -> None:
+    """Check the sizes of a model's configuration, all of which must be above 0.
+
+    Raises: ValueError with the first of these fields that cannot be meant.
+    """
+    most = {"context": MOST_POSITIONS, "layers": MOST_LAYERS}
+    for name in names:
+        whole(name, getattr(model, name), 1, most.get(name, MOST))
+    settle(model)
 
 
 def seed_of(value: Any) -> int:

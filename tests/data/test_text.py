@@ -34,7 +34,7 @@ def test_line_ends_and_byte_order_marks_make_no_difference(file: Path, raw: byte
      ("one\ntwo\n".encode("utf-16-be"), "line 1 holds a NUL .*; it looks like UTF-16; save"),
      ("one\ncafé\n".encode("utf-16-le"), "line 2 is not UTF-8 .*; it looks like UTF-16; save"),
      ("one\ntwo\n".encode("utf-32-le"), "line 1 holds a NUL .*; it looks like UTF-16; save"),
-     (b"one\ntwo and three\0\n", r"line 2 holds a NUL \(U\+0000\); save the file as UTF-8"),
+     (b"one\ntwo\0\n", r"line 2 holds a NUL \(U\+0000\); save the file as UTF-8"),
      (b"one\ntwo\xef\xbb\xbfthree\n", r"line 2 holds a byte-order mark \(U\+FEFF\) amid its text")],
 )  # fmt: skip
 def test_a_file_that_is_no_text_is_refused(file: Path, raw: bytes, why: str) -> None:
@@ -71,7 +71,9 @@ def test_space_at_the_end_of_an_answer_does_not_count(file: Path, end: str) -> N
     [
         ("Where was A born?  Oz\n", r"line 1 has spaces where a tab should be, .*'Where was"),
         ("Where was A born?        Oz\nAnd B?    Oz\nAnd Carla? Oz\n", r"line 1 has spaces where"),
-        ("And Carla? Oz\n\nAnd B?  Oz\nAnd D?  Oz\n", r"line 3 has spaces where a tab should be"),
+        ("And Carla Oz\n\nAnd B?  Oz\nAnd D?  Oz\n", r"line 3 has spaces where a tab should be"),
+        ("Where was A born? Oz\nAnd B? Oz\n", r"line 1 has spaces where a tab should be"),
+        ("q\ta\n#x\n", r"line 2 must be a question, one tab and an answer; got '#x'$"),
         ("q\ta\nAnd B? Oz\n", r"line 2 must be .*; there are spaces where the tab should be"),
         ("q\ta\tb\n", r"line 1 must be a question, one tab and an answer; got 'q\\ta\\tb'$"),
     ],

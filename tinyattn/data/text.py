@@ -22,8 +22,8 @@ MARK = "\ufeff"
 inside."""
 MARKED = re.compile(rf"(^|\t){MARK}+", re.MULTILINE)
 """Marks at the beginning of a line, or of a field in a table."""
-SPACED = re.compile(r"\S {2,}\S")
-"""Spaces that are wider than between words: a table whose tabs were turned into spaces has them."""
+SPACED = re.compile(r"\S {2,}\S|\? +\S")
+"""Spaces wider than between words, or behind a question: in place of a tab, in most lines."""
 
 
 def read_text(path: str | Path) -> str:
@@ -61,7 +61,7 @@ def read_text(path: str | Path) -> str:
 
 def _is_wide(raw: bytes) -> bool:
     """Whether at least a quarter of these bytes are NULs, as where two or four make a letter."""
-    return raw.count(0) >= max(1, len(raw) // 4)
+    return 4 * raw.count(0) >= len(raw) > 0
 
 
 def documents_of(text: str, *, blank_lines: bool = False) -> list[str]:
@@ -97,7 +97,8 @@ def read_pairs(path: str | Path) -> list[tuple[str, str | None]]:
     for number, line in numbered:
         fields = line.split("\t")
         if len(fields) != 2 or not all(field.strip() for field in fields):
-            spaces = "; there are spaces where the tab should be" if len(fields) == 1 else ""
+            alone = len(fields) == 1 and " " in line.strip()
+            spaces = "; there are spaces where the tab should be" * alone
             raise DataError(
                 f"{path}: line {number} must be a question, one tab and an answer; got {line!r}"
                 f"{spaces}"

@@ -16,7 +16,7 @@ import numpy as np
 
 from tinyattn.attention import ATTENTION, KeyValueCache, parse_attention, spell_out
 from tinyattn.backend import Array, asarray
-from tinyattn.limits import MOST, MOST_POSITIONS, check_numbers, settle, whole
+from tinyattn.limits import check_numbers, sizes
 from tinyattn.models.layer import Layer, layers_numbers, narrow_block, new_layers
 from tinyattn.models.perceiver import Perceiver
 from tinyattn.nn import Dropout, Embedding, LayerNorm, LearnedPositions, Linear, Module
@@ -54,9 +54,7 @@ class GPTConfig:
     gelu: str = "exact"  # or "tanh", the faster approximation
 
     def __post_init__(self) -> None:
-        for field in ("vocabulary", "context", "layers", "heads", "width"):
-            whole(field, getattr(self, field), 1, MOST_POSITIONS if field == "context" else MOST)
-        settle(self)
+        sizes(self, "vocabulary", "context", "layers", "heads", "width")
         check_rate(self.dropout, "dropout")
         tables = (2 * self.vocabulary + self.context) * self.width
         check_numbers(

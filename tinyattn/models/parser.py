@@ -16,7 +16,7 @@ import numpy as np
 from tinyattn import ops
 from tinyattn.attention import ABILITIES, ATTENTION, padding, parse_attention, split_heads
 from tinyattn.backend import asarray
-from tinyattn.limits import MOST, MOST_POSITIONS, check_numbers, settle, whole
+from tinyattn.limits import check_numbers, sizes
 from tinyattn.models.layer import Layer, layers_numbers, narrow_block, new_layers
 from tinyattn.nn import Dropout, Embedding, LayerNorm, LearnedPositions, Linear, Module, Rotary
 from tinyattn.noise import Noise, check_rate, generator
@@ -45,9 +45,7 @@ class ParserConfig:
     attention: str = "multihead"  # a name in ATTENTION that looks both ways, and options
 
     def __post_init__(self) -> None:
-        for field in ("symbols", "relations", "context", "layers", "heads", "width", "label_width"):
-            whole(field, getattr(self, field), 1, MOST_POSITIONS if field == "context" else MOST)
-        settle(self)
+        sizes(self, "symbols", "relations", "context", "layers", "heads", "width", "label_width")
         check_rate(self.dropout, "dropout")
         rows = self.symbols + self.context + 2 * self.relations * self.label_width
         check_numbers(
