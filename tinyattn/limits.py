@@ -31,7 +31,7 @@ MOST_NUMBERS = 2**45
 LARGEST = (2 - 2**-23) * 2.0**127
 """The largest number of float32, in which models are trained."""
 SMALLEST = 2.0**-126
-"""The smallest above 0 that float32 keeps at full precision: what is smaller does nothing."""
+"""The smallest above 0 that float32 keeps at full precision."""
 TICK = 1e-9
 """Seconds, the least that anything is said to take: a clock may stand still, and we divide."""
 
@@ -80,7 +80,7 @@ def settle(settings: Any, above: Collection[str] = (), *, signs: bool = True) ->
 
     Args:
         settings: a frozen dataclass. No setting is below 0; a count is at most MOST, and a real
-            number is one of float32 too, neither infinite there nor nothing.
+            number is finite, also in float32.
         above: the fields that must be above 0.
         signs: whether to look at signs too; or the caller does, and at NaN.
     Raises: ValueError with the name of the first field that cannot be meant.
@@ -88,22 +88,20 @@ def settle(settings: Any, above: Collection[str] = (), *, signs: bool = True) ->
     for field in fields(settings):
         name, value = field.name, getattr(settings, field.name)
         number: float
-        least, most = 0.0, float(MOST)
         if field.type == "int":
-            number = _integer(name, value)
+            number, least, most = _integer(name, value), 1.0, float(MOST)
         elif field.type == "float":
             number, least, most = _real(name, value), SMALLEST, LARGEST
         else:
             continue
-        fits = number > 0 if name in above else number >= 0  # which NaN is not
+        fits = number >= least if name in above else number >= 0  # which NaN is not
         if (signs and not fits) or number == math.inf:
             bound = "above 0" if name in above else "at least 0"
             finite = " and finite" * (number == math.inf or (most == LARGEST and name not in above))
-            raise ValueError(f"{name} must be {bound}{finite}; got {brief(value)}")
+            small = ", also in float32" * (0 < number < least)
+            raise ValueError(f"{name} must be {bound}{finite}{small}; got {brief(value)}")
         if number > most:
             raise ValueError(f"{name} must be at most {most:.10g}; got {brief(value)}")
-        if 0 < number < least:
-            raise ValueError(f"{name} must be at least {least:.3g}, or 0; got {brief(value)}")
         object.__setattr__(settings, name, number)
 
 
