@@ -219,6 +219,16 @@ def test_wrong_usage_is_told_by_the_parser(
     assert message in result.stderr and result.stdout == ""
 
 
+@pytest.mark.parametrize("seed", [2**64, -1, 1.5, "x"])
+def test_a_run_with_a_seed_that_cannot_be_meant_is_not_resumed(
+    job: Any, tinyattn: Any, tmp_path: Path, seed: Any
+) -> None:
+    saved = checkpoint.load(job.pretrained / "checkpoint.safetensors")
+    checkpoint.save(tmp_path / "checkpoint.safetensors", saved.arrays, saved.about | {"seed": seed})
+    words = ["pretrain", job.corpus, "--out", tmp_path, "--resume", "--steps", 9]
+    assert "seed" in complaint(tinyattn(*words, status=DATA))
+
+
 NUMBERS = [
     f"{command.name} {parameter.opts[0]}"
     for command in main.commands.values() for parameter in command.params

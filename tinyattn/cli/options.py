@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from tinyattn.cli.types import FILE, FOLDER, Amount, Choice, parse_penalties, parse_settings
-from tinyattn.limits import MOST_SEED, MOST_WORKERS
+from tinyattn.limits import MOST_SEED, MOST_WORKERS, seed_of
 
 Pairs = Sequence[tuple[str, str | None]]
 
@@ -93,6 +93,7 @@ def open_stage(
     from tinyattn.tasks.knowledge import RunOptions
     from tinyattn.tasks.recipe import load_recipe
     from tinyattn.tasks.runs import load_run, open_run
+    from tinyattn.training.checkpoint import CheckpointError
     from tinyattn.training.ranks import all_ranks
 
     try:
@@ -123,7 +124,10 @@ def open_stage(
         begun = load_run(folder)
         recipe = recipe or over(begun.recipe)
         if not _is_given("seed"):
-            seed = int(begun.about["seed"])
+            try:
+                seed = seed_of(begun.about["seed"])
+            except ValueError as error:
+                raise CheckpointError(f"{folder}: {error}") from error
     device = open_device(options["device"], options["workers"])
     return recipe, RunOptions(folder, seed, device, options["workers"], resume=resume, ranks=ranks)
 
