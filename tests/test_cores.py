@@ -3,11 +3,17 @@
 import platform
 import subprocess
 import sys
+import tracemalloc
+from typing import Any
 
+import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from tinyattn.cores import SWITCH_SECONDS, worker_threads
+from tinyattn import Tensor, no_grad
+from tinyattn.cores import SWITCH_SECONDS, one_blas_thread, traced_memory, worker_threads
+from tinyattn.cuda import products
+from tinyattn.graph import recording
 
 
 def blas_threads() -> list[int]:
@@ -27,6 +33,65 @@ def test_worker_threads_leave_everything_as_it_was() -> None:
             except KeyError:
                 assert fails
             assert sys.getswitchinterval() == interval and blas_threads() == threads
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2), (1, 2, 0)], ids=str)
+@pytest.mark.parametrize("context", [worker_threads, one_blas_thread])
+def test_users_that_overlap_leave_everything_as_it_was(context: Any, order: tuple[int]) -> None:
+    """Whichever ends first; and until the last one ends all is as they want it."""
+    with threadpool_limits(2, user_api="blas"):
+        interval, threads = sys.getswitchinterval(), blas_threads()
+        sys.setswitchinterval(0.00033)  # which Python takes for 329 or 330 microseconds
+        odd = sys.getswitchinterval()
+        users = [context() for _ in range(3)]
+        for user in users:
+            user.__enter__()
+        inside = sys.getswitchinterval()
+        for number in order:
+            assert {*blas_threads()} == {1}
+            assert sys.getswitchinterval() == pytest.approx(inside, abs=1e-7)
+            users[number].__exit__(None, None, None)
+        after = sys.getswitchinterval()
+        sys.setswitchinterval(interval)
+        assert after == odd and blas_threads() == threads
+
+
+def test_contexts_of_the_graph_and_of_products_may_overlap_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(products, "missing_products", lambda xp, how: "")
+    pairs: list[tuple[Any, Any]] = [
+        (no_grad(), no_grad()),
+        (products.products_in(np, "tf32"), products.products_in(np, "bfloat16")),
+    ]
+    for first, second in pairs:
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        if first is pairs[0][0]:
+            assert not recording() and not (Tensor([1.0], requires_grad=True) * 2).requires_grad
+        else:
+            assert products._how[-1][1] == "bfloat16"
+        second.__exit__(None, None, None)
+    assert recording() and [how for _, how in products._how] == ["float32"]
+
+
+def test_memory_that_somebody_else_traces_is_traced_on() -> None:
+    with traced_memory() as grown:
+        kept = np.ones(10_000)
+        np.ones(30_000)
+        now, peak = grown()
+    assert 0 <= now - kept.nbytes < 5_000 and 0 <= peak - 4 * kept.nbytes < 5_000
+    assert not tracemalloc.is_tracing()
+    tracemalloc.start()
+    try:
+        before = np.ones(20_000)
+        with traced_memory() as grown:
+            kept = np.ones(10_000)
+            assert 0 <= grown()[0] - kept.nbytes < 5_000
+        assert tracemalloc.is_tracing() and before.size
+    finally:
+        tracemalloc.stop()
 
 
 FAULTS = """

@@ -389,7 +389,7 @@ MISTAKES: dict[str, tuple[type[Exception], Mistake]] = {
     r"add: .*broadcast.*\(2, 3\) and \(2, 2\)": (ValueError, lambda x: x + x[:, :2]),
     r"add: argument 'b' is missing": (TypeError, lambda x: ops.add(x)),
     r"exp: takes 1 arrays": (TypeError, lambda x: ops.exp(x, 1)),
-    r"exp: unexpected argument 'base'; it takes x": (TypeError, lambda x: ops.exp(x, base=2)),
+    r"exp: unexpected argument 'base'; there are x": (TypeError, lambda x: ops.exp(x, base=2)),
     r"softmax: unexpected argument 'dim'; did you mean 'axis'": (
         TypeError, lambda x: ops.softmax(x, dim=-1)),
     r"sum: unexpected argument 'keepdim'; did you mean 'keepdims'": (

@@ -3,6 +3,7 @@
 Read it in this order; a file imports only from chapters before its own.
 
     backend     1   which module made this array; host and device        sums: of very many numbers
+    names       1   what a wrong name was meant to be                    limits: numbers to be meant
     cores       1   the cores of this computer, and their memory         noise: random bits
     twins       1   what is another program on a GPU
     graph       2   how a gradient finds its way back

@@ -1,4 +1,4 @@
-"""Chapter 1c: the cores of this computer, and the memory that they share.
+"""Chapter 1b: the cores of this computer, and the memory that they share.
 
 NumPy computes on one core, except in matrix products, where its BLAS takes all of them: small
 products gain little by that, and everything else nothing. So here each core has a thread of ours,
@@ -11,9 +11,10 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+import threading
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 SWITCH_SECONDS = 2e-4
 """How long a worker thread may keep the interpreter while another waits for it. With two workers,
@@ -41,11 +42,57 @@ def blas() -> str:
     return f"{pools[0]['internal_api']} {pools[0].get('version')}{kernels}"
 
 
-def one_blas_thread() -> Any:
-    """A context inside which a matrix product uses one thread: more do not help a small one."""
+class ForAWhile:
+    """A setting of the whole process, which its users change for a while.
+
+    They may overlap, and end in any order. Each has what puts back the state that it found. One
+    that ends while others are at work hands this to the next of them, which found only what the
+    first had set; so whoever is last leaves everything as it was before all of them.
+    """
+
+    def __init__(self, change: Callable[[], Callable[[], None]]) -> None:
+        self._change, self._lock = change, threading.Lock()
+        self._users: dict[object, Callable[[], None]] = {}  # what each puts back, oldest first
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        """A context in which the setting is changed."""
+        me = object()
+        with self._lock:
+            self._users[me] = self._change()
+        try:
+            yield
+        finally:
+            with self._lock:
+                users = [*self._users]
+                later = users[users.index(me) + 1 :]
+                put_back = self._users.pop(me)
+                if later:
+                    self._users[later[0]] = put_back
+                else:
+                    put_back()
+
+
+def _limit_blas() -> Callable[[], None]:
     from threadpoolctl import threadpool_limits
 
-    return threadpool_limits(limits=1, user_api="blas")
+    limited = threadpool_limits(limits=1, user_api="blas")
+    return lambda: limited.restore_original_limits()
+
+
+def _switch_sooner() -> Callable[[], None]:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_SECONDS)
+    # Python cuts off fractions of a microsecond, and may give a number just below a whole one.
+    return lambda: sys.setswitchinterval(before + 5e-7)
+
+
+_blas, _switching = ForAWhile(_limit_blas), ForAWhile(_switch_sooner)
+
+
+def one_blas_thread() -> AbstractContextManager[None]:
+    """A context inside which a matrix product uses one thread: more do not help a small one."""
+    return _blas()
 
 
 @contextmanager
@@ -57,13 +104,32 @@ def worker_threads() -> Iterator[None]:
     core is busy elsewhere. And a thread that comes out of NumPy gets the interpreter soon: by
     default a neighbour whose operations are short may keep it for 5 ms, many operations long.
     """
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(SWITCH_SECONDS)
+    with _switching(), one_blas_thread():
+        yield
+
+
+@contextmanager
+def traced_memory() -> Iterator[Callable[[], tuple[int, int]]]:
+    """A context in which Python and NumPy report what they allocate, to whoever else asks as well.
+
+    It gives a function: the bytes in use now, and at most since the context began, beyond those
+    that were in use then.
+    """
+    ours = not tracemalloc.is_tracing()
+    if ours:
+        tracemalloc.start()
+    tracemalloc.reset_peak()
+    before = tracemalloc.get_traced_memory()[0]
+
+    def grown() -> tuple[int, int]:
+        now, peak = tracemalloc.get_traced_memory()
+        return now - before, peak - before
+
     try:
-        with one_blas_thread():
-            yield
+        yield grown
     finally:
-        sys.setswitchinterval(before)
+        if ours:
+            tracemalloc.stop()
 
 
 def keep_freed_memory() -> None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from tinyattn.backend import asarray, asnumpy
 from tinyattn.graph import no_grad
+from tinyattn.noise import generator
 from tinyattn.tensor import Tensor
 
 ROUNDING = 64 * np.finfo(np.float64).eps
@@ -43,7 +44,7 @@ def gradcheck(
     Raises: AssertionError with both numbers if they differ; TypeError for float32 inputs, in which
         rounding would hide what is to be seen.
     """
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     leaves = [x if isinstance(x, Tensor) else Tensor(x) for x in inputs]
     for i, leaf in enumerate(leaves):
         if leaf.dtype != np.float64:

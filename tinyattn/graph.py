@@ -111,15 +111,17 @@ def sweep(start: Node | Leaf, cotangent: Array, *, keep: bool) -> list[tuple[Lea
 
 def recording() -> bool:
     """Whether ops in this thread remember how their results were made."""
-    return getattr(_mode, "recording", True)
+    return not getattr(_mode, "paused", 0)
 
 
 @contextmanager
 def no_grad() -> Iterator[None]:
-    """Inside this context, in this thread, ops compute values only and remember nothing."""
-    before = recording()
-    _mode.recording = False
+    """Inside this context, in this thread, ops compute values only and remember nothing.
+
+    Such contexts are counted, so that they may end in any order, as in generators that take turns.
+    """
+    _mode.paused = getattr(_mode, "paused", 0) + 1
     try:
         yield
     finally:
-        _mode.recording = before
+        _mode.paused -= 1

@@ -1,4 +1,4 @@
-"""Chapter 1d: random bits that need no state.
+"""Chapter 1c: random bits that need no state.
 
 Dropout wants fresh random numbers at every step. A generator that is advanced draw by draw ties
 the result to everything that happened before: to the device, to how a batch was split between
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tinyattn.backend import Array, tiles
+from tinyattn.limits import seed_of
 
 LARGEST_RATE = 255 / 256
 """Eight bits decide whether an element is dropped, and one of their values must keep it."""
@@ -25,6 +26,14 @@ def check_rate(rate: float, name: str) -> None:
     """Raise a ValueError unless `rate`, which the caller calls `name`, is a rate of dropout."""
     if not 0 <= rate <= LARGEST_RATE:
         raise ValueError(f"{name} must be at least 0 and at most 255/256; got {rate}")
+
+
+def generator(seed: int) -> np.random.Generator:
+    """Random numbers on the host, where they need not be the same for every split of the work.
+
+    Raises: ValueError unless the seed is a whole number from 0 to 2^64 - 1.
+    """
+    return np.random.default_rng(seed_of(seed))
 
 
 def _mix(*numbers: int) -> int:
@@ -48,7 +57,7 @@ class Noise:
     """
 
     def __init__(self, seed: int, step: int = 0, first_row: int = 0) -> None:
-        self.seed, self.step, self.first_row = seed, step, first_row
+        self.seed, self.step, self.first_row = seed_of(seed), step, first_row
         self._site = 0
 
     def site(self, rate: float) -> Site:

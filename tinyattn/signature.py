@@ -8,23 +8,18 @@ an operation (op.py).
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from typing import Any
 
 import numpy as np
 
 from tinyattn.backend import plain_number
+from tinyattn.names import nearest
 
 Index = Any
 """Annotation of a parameter that holds integers, which have no gradient."""
 Mask = Any
 """Annotation of a parameter that holds booleans, which have no gradient."""
-
-PYTORCH = {"dim": "axis", "dims": "axes", "keepdim": "keepdims", "p": "rate", "min": "low",
-           "max": "high", "ignore_index": "ignore", "attn_mask": "allowed", "mask": "allowed",
-           "is_causal": "causal", "dropout_p": "dropout", "index": "indices"}  # fmt: skip
-"""What PyTorch calls some parameters, and what they are called here."""
 
 
 class Signature:
@@ -114,10 +109,7 @@ class Signature:
     def _unknown(self, name: str) -> str:
         """What to say of an argument that does not exist."""
         known = [p.name for p in self.arrays] + self.options
-        close = difflib.get_close_matches(name, known, n=1)
-        likely = PYTORCH[name] if PYTORCH.get(name) in known else close[0] if close else None
-        advice = f"did you mean {likely!r}?" if likely else f"it takes {', '.join(known)}"
-        return f"{self.name}: unexpected argument {name!r}; {advice}"
+        return f"{self.name}: unexpected argument {name!r}{nearest(name, known)}"
 
 
 def _plain(value: Any) -> Any:

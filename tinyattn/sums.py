@@ -1,11 +1,10 @@
-"""Chapter 1b: sums of very many numbers.
+"""Chapter 1, continued: sums of very many numbers.
 
 A float32 has 24 bits, so 16,777,216 + 1 is 16,777,216: whoever counts ones one by one stops there.
 NumPy adds the numbers of a row by halves, which goes much further, but rows to one another one by
 one. So what is long is added here in pieces, and then the pieces' sums. Up to a piece nothing
 changes, and nothing is slower. How a matrix product adds is up to the BLAS, which has this limit
-too: over more than ten million rows the gradient of a weight may miss some. Next: the cores
-(cores.py).
+too: over more than ten million rows the gradient of a weight may miss some. Next: names (names.py).
 """
 
 from __future__ import annotations

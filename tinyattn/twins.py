@@ -1,4 +1,4 @@
-"""Chapter 1e: what is another program on a GPU.
+"""Chapter 1d: what is another program on a GPU.
 
 On a GPU every array function that is called costs some microseconds, whatever the size, and reads
 and writes all its numbers in memory. Where a formula takes many of them it has a twin: one program

@@ -1,23 +1,30 @@
 """The commands: what they print, to people and to programs, and which setting wins."""
 
 import errno
+import io
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import time
 import tomllib
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import treebank
 
 from tinyattn.cli import main
+from tinyattn.report.progress import Progress
+from tinyattn.tasks import evaluation
 from tinyattn.tasks.recipe import load_recipe, recipe_from
 from tinyattn.tasks.runs import load_run
+from tinyattn.training import profile as profile_module
 
 AsJson = Callable[..., dict[str, Any]]
 SCORE = {"correct", "total", "accuracy", "low", "high"}
@@ -126,6 +133,56 @@ def test_baseline(as_json: AsJson, tinyattn: Any, tmp_path: Path) -> None:
     assert (london["low"], london["high"]) == pytest.approx((0.0341, 0.0728), abs=5e-5)
     assert as_json("baseline", dev, "--train", train) == london
     assert "always London: 25 of 500, 5.0 %" in tinyattn("baseline", dev, "--train", train).stdout
+
+
+def test_space_at_the_end_of_an_answer_counts_nowhere(
+    job: Any, tinyattn: Any, as_json: AsJson, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither where it is scored, nor where the most common is found, nor where it is learnt."""
+    dev, train = tmp_path / "dev.tsv", tmp_path / "train.tsv"
+    dev.write_text("q\tOz \nr\tOz\r\ns\tYp\n")
+    train.write_text("a\tOz  \nb\tOz \nc\tOz\nd\tYp\ne\tYp\n")
+    for words in (["--answer", "Oz"], ["--answer", "Oz "], ["--train", train]):
+        assert as_json("baseline", dev, *words)["correct"] == 2
+    monkeypatch.setattr(evaluation, "answer", lambda *args, **options: ["Oz", "Oz", "Yp "])
+    words = ["--from", job.finetuned, "--predictions", tmp_path / "p.tsv", "--train", train]
+    found = tinyattn("evaluate", dev, *words, "--report", "--corpus", job.corpus, "--json")
+    report = json.loads(found.stdout)
+    assert report["correct"] == report["report"]["answers"]["right"]["count"] == 2
+    for name, end in (("plain", ""), ("spaced", " ")):
+        lines = job.train.read_text().splitlines()
+        train.write_text("".join(f"{line}{end}\n" for line in lines))
+        tinyattn("finetune", train, "--from", job.pretrained, "--out", tmp_path / name)
+    plain, spaced = (load_run(tmp_path / name) for name in ("plain", "spaced"))
+    assert plain.about == spaced.about
+
+
+def test_letters_that_look_the_same_are_remarked_on(
+    job: Any, tinyattn: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    composed, decomposed = "Zürich", unicodedata.normalize("NFD", "Zürich")
+    pairs, train = tmp_path / "pairs.tsv", tmp_path / "train.tsv"
+    corpus = tmp_path / "corpus.txt"
+    pairs.write_text(f"q\t{composed}\nr\tOz\n", encoding="utf-8")
+    train.write_text(f"W\t{decomposed}\nW\tOz\n", encoding="utf-8")
+    corpus.write_text(f"{job.corpus.read_text()}Oz {composed} {decomposed}\n", encoding="utf-8")
+    other, alike = "written in two forms of Unicode", "1 of 2 answers count as wrong and look right"
+    said = tinyattn("baseline", pairs, "--train", train)
+    assert other in said.stderr and f"{pairs}: NFC" in said.stderr and alike not in said.stderr
+    assert alike in tinyattn("baseline", pairs, "--answer", decomposed).stderr
+    assert tinyattn("baseline", pairs, "--answer", composed).stderr == ""
+    monkeypatch.setattr(evaluation, "answer", lambda *args, **options: [decomposed, "Oz"])
+    words = ["--unknown", "drop", "--from", job.finetuned, "--predictions", tmp_path / "p.tsv"]
+    assert alike in tinyattn("evaluate", pairs, *words).stderr
+    said = tinyattn("evaluate", pairs, *words, "--report", "--train", train, "--corpus", job.corpus)
+    assert other in said.stderr and said.stdout.startswith("correct: 1 of 2")
+    words = [*job.settings, "--out", tmp_path / "run", "--overwrite"]
+    assert f"{corpus}: both" in tinyattn("pretrain", corpus, *words).stderr
+    words = ["finetune", train, "--from", job.pretrained, "--out", tmp_path / "f"]
+    dropped = tinyattn(*words, "--unknown", "drop").stderr
+    assert "'\u0308' (1)" in dropped and "the form" not in dropped  # nor is ü in its vocabulary
+    words[3] = tmp_path / "run"
+    assert tinyattn(*words, "--overwrite").stderr == ""
 
 
 @pytest.mark.parametrize("name", ["corpus.txt", "birth_dev.tsv", "birth_test_inputs.tsv"])
@@ -339,3 +396,40 @@ def test_an_evaluation_that_fails_keeps_earlier_predictions(
     bad.write_text("Where was 日 born?\tLozumb\n", encoding="utf-8")
     tinyattn("evaluate", bad, "--from", job.finetuned, "--predictions", kept, status=1)
     assert kept.read_text() == "Lozumb\n"
+
+
+@pytest.mark.parametrize("command", ["pretrain", "profile", "compare", "parse", "quickstart"])
+def test_a_clock_that_stands_still_stops_no_command(
+    job: Any, tinyattn: Any, as_json: AsJson, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    command: str,
+) -> None:  # fmt: skip
+    """And each number in what it prints is one."""
+    monkeypatch.setattr(profile_module, "PRODUCT", 64)
+    for clock in ("perf_counter", "thread_time"):
+        monkeypatch.setattr(time, clock, lambda: 5.0)
+    treebank_file = tmp_path / "small.conllu"
+    treebank_file.write_text(treebank.as_conllu(treebank.documents(5)), encoding="utf-8")
+    tiny = ["--set=model.layers=1", "--set=model.heads=2", "--set=model.width=8"]
+    few = [f"--set={table}.steps=2" for table in ("pretrain", "finetune", "scratch")]
+    words = {
+        "pretrain": [job.corpus, *job.settings, "--overwrite", "--out", tmp_path / "run"],
+        "profile": [*tiny, "--set=model.context=16", "--batch", 2, "--characters", 9],
+        "compare": ["--lengths", "8,16", "--width", 8, "--heads", 2, "--rounds", 1],
+        "parse": [treebank_file, "--epochs", 1],
+        "quickstart": [*tiny, *few],
+    }[command]
+    assert tinyattn(command, *words).stdout
+    found = json.dumps(as_json(command, *words))
+    assert "NaN" not in found and "Infinity" not in found
+
+
+@pytest.mark.parametrize("stderr", [None, io.StringIO()], ids=["none", "closed"])
+def test_a_bar_needs_no_stderr(monkeypatch: pytest.MonkeyPatch, stderr: Any) -> None:
+    """In a program that is no command line."""
+    if stderr is not None:
+        stderr.close()
+    monkeypatch.setattr(sys, "stderr", stderr)
+    with Progress() as bar:
+        bar.start(0, 2)
+        bar.step({"loss": 1.0, "learning_rate": 0.1, "tokens_per_second": 9})
+        bar.advance(1)

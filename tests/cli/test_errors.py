@@ -1,20 +1,25 @@
 """What a user can get wrong: one line on stderr, an exit status, and nothing lost."""
 
+import json
 import os
 import re
+import select
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import pytest
 import treebank
 
 from tinyattn.backend import get_device
+from tinyattn.cli import main
 from tinyattn.cli.outputs import spare
 from tinyattn.training import checkpoint
 from tinyattn.training.checkpoint import FORMAT
@@ -93,6 +98,33 @@ def complaint(result: Any) -> str:
         ("pretrain CORPUS --set pretrain.learning_rate=nan", USAGE,
          r"must be at least 0 and finite"),
         ("pretrain CORPUS --recipe a6", USAGE, r"recipe must be one of .*; got 'a6'"),
+        ("pretrain CORPUS --recipe wrold --out PRETRAINED", USAGE, r"did you mean 'world'\?"),
+        ("finetune TRAIN --from PRETRAINED --recipe wrold --out FINETUNED", USAGE, r"'world'\?"),
+        ("pretrain CORPUS --recipe wrold --resume --out PRETRAINED", USAGE, r"'world'\?"),
+        ("pretrain CORPUS --set pretrain.lr=1", USAGE, r"'lr'; did you mean 'learning_rate'\?"),
+        ("pretrain CORPUS --set model.batch=1", USAGE, r"did you mean 'pretrain\.batch'\?"),
+        ("pretrain CORPUS --set lr=1", USAGE, r"did you mean pretrain\.learning_rate=VALUE\?"),
+        ("pretrain CORPUS --lr 1", USAGE, r"'--lr'; did you mean --set pretrain\.learning_rate="),
+        ("finetune TRAIN --batch-size 8", USAGE, r"did you mean --set finetune\.batch=VALUE\?"),
+        ("pretrain CORPUS --device gpu", USAGE, r"'cpu', 'cuda'; did you mean 'cuda'\?"),
+        ("pretrain CORPUS --penalty foucs=1", USAGE, r"got 'foucs=1'; did you mean 'focus'\?"),
+        ("pretrain CORPUS --attention bigbrid", USAGE, r"did you mean 'bigbird'\?"),
+        ("evaluate DEV --lr 1", USAGE, r"No such option '--lr'"),
+        ("pretrain CORPUS --set data.length=-1", USAGE, r"length must be at least 0; got -1"),
+        ("pretrain CORPUS --set model.width=100000000000000000000", USAGE, r"width must be at mos"),
+        ("pretrain CORPUS --set model.width=1000000000", USAGE, r"than the 2\^45 that a computer"),
+        ("pretrain CORPUS --set model.width=100000 --set model.heads=1", DATA,
+         r"there is not enough memory for this: Unable to allocate"),
+        ("pretrain CORPUS --penalty focus=1e300", USAGE, r"focus must be at most 3\.4"),
+        ("pretrain CORPUS --penalty near=1,cap=nan", USAGE, r"cap above 0; got 0\.0, 1\.0 and nan"),
+        ("pretrain CORPUS --attention bigbird,block=99999999999", USAGE, r"must be at most 16777"),
+        ("compare --lengths 256,99999999999999999999", USAGE, r"must be at most 16777216"),
+        ("compare --width 2000000000 --heads 1", USAGE, r"width 2000000000 .* a computer can"),
+        ("profile --batch 99999999999999", USAGE, r"must be at most 2147483647; got 9"),
+        ("profile --batch 2147483647 --set model.context=99999", USAGE, r"a batch of 2147483647"),
+        ("profile --batch 2147483647", DATA, r"there is not enough memory for this"),
+        ("generate --prompt A --from FINETUNED --temperature nan", USAGE, r"must be finite; got n"),
+        ("world --people 99999999999999999999", USAGE, r"from 1 to 20000, got 9"),
         ("pretrain CORPUS --set pretrain.learning_rate=1e30 --steps 9", DATA,
          r"step 2: the loss is nan.*no checkpoint yet; try a smaller learning_rate than 1e\+30"),
         ("pretrain CORPUS --resume", USAGE, r"out holds no checkpoint to resume; leave out"),
@@ -219,6 +251,59 @@ def test_wrong_usage_is_told_by_the_parser(
     words = words.replace(" x", f" {job.corpus}")
     result = tinyattn(*words.split(), status=USAGE)
     assert message in result.stderr and result.stdout == ""
+
+
+@pytest.mark.parametrize("seed", [2**64, -1, 1.5, "x"])
+def test_a_run_with_a_seed_that_cannot_be_meant_is_not_resumed(
+    job: Any, tinyattn: Any, tmp_path: Path, seed: Any
+) -> None:
+    saved = checkpoint.load(job.pretrained / "checkpoint.safetensors")
+    checkpoint.save(tmp_path / "checkpoint.safetensors", saved.arrays, saved.about | {"seed": seed})
+    words = ["pretrain", job.corpus, "--out", tmp_path, "--resume", "--steps", 9]
+    assert "seed" in complaint(tinyattn(*words, status=DATA))
+
+
+NUMBERS = [
+    f"{command.name} {parameter.opts[0]}"
+    for command in main.commands.values() for parameter in command.params
+    if isinstance(parameter.type, click.types.IntParamType | click.types.FloatParamType)
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "-inf", "1e400", "-1", "9" * 25, "9" * 5000])
+@pytest.mark.parametrize("name", NUMBERS)
+def test_no_number_that_cannot_be_meant_is_taken(
+    tinyattn: Any, tmp_path: Path, name: str, number: str
+) -> None:
+    """Of any option of any command; and that is found out before anything is done."""
+    command, option = name.split()
+    if (option, number) == ("--temperature", "9" * 25):
+        return  # all are drawn as often
+    parameters = main.commands[command].params
+    needed = [str(tmp_path / "x") for p in parameters if isinstance(p, click.Argument)]
+    needed += [word for p in parameters if p.required and isinstance(p, click.Option)
+               for word in (p.opts[0], str(tmp_path / "x"))]  # fmt: skip
+    told = complaint(tinyattn(command, *needed, option, number, status=USAGE))
+    assert len(told) < 6000 and not [*tmp_path.iterdir()]
+    assert option.strip("-") in told or "whole number" in told
+
+
+def test_a_system_that_starts_no_more_threads(
+    job: Any, tinyattn: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    words = ["pretrain", job.corpus, *job.settings, "--out", tmp_path, "--workers", 1024]
+    assert "no more threads; use fewer --workers" in complaint(tinyattn(*words, status=DATA))
+
+
+def test_a_value_that_is_nested_too_deep_is_told_in_one_line(tinyattn: Any, job: Any) -> None:
+    for value in ("[" * 20_000, "{a=" * 20_000, "[" * 20_000 + "]" * 20_000, "9" * 5000):
+        words = ["pretrain", job.corpus, "--set", f"pretrain.batch={value}"]
+        told = complaint(tinyattn(*words, status=USAGE))
+        assert "pretrain.batch: its value is too long, or nested too deep" in told
 
 
 def test_an_empty_prompt_is_refused(job: Any, tinyattn: Any) -> None:
@@ -423,26 +508,37 @@ def shell(*words: Any, **options: Any) -> "subprocess.Popen[str]":
     """`python -m tinyattn` as a program of its own."""
     return subprocess.Popen(
         [sys.executable, "-m", "tinyattn", *map(str, words)],
-        stderr=subprocess.PIPE, text=True, encoding="utf-8",
-        **{"stdout": subprocess.PIPE, **options},
+        text=True, encoding="utf-8",
+        **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options},
     )  # fmt: skip
 
 
-def test_ctrl_c_keeps_a_checkpoint_and_says_how_to_go_on(
-    job: Any, tinyattn: Any, as_json: Any, tmp_path: Path
+def wait_for_log(process: "subprocess.Popen[str]", run: Path) -> None:
+    """Until a run has written a line about its steps."""
+    log, deadline = run / "metrics.jsonl", time.monotonic() + 60
+    while not log.exists() or not log.stat().st_size:
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize(
+    ("number", "status", "name"),
+    [(signal.SIGINT, 1, ""), (signal.SIGTERM, 143, " by SIGTERM"), (1, 129, " by SIGHUP")],
+    ids=["Ctrl-C", "SIGTERM", "SIGHUP"],
+)
+@pytest.mark.skipif(os.name != "posix", reason="the system sends no such signals")
+def test_a_signal_keeps_a_checkpoint_and_says_how_to_go_on(
+    job: Any, tinyattn: Any, as_json: Any, tmp_path: Path, number: int, status: int, name: str
 ) -> None:
     out = tmp_path / "a folder"
     words = ["pretrain", job.corpus, *job.settings, "--out", out, "--steps", 10**6]
     with shell(*words, "--overwrite") as process:
-        deadline = time.monotonic() + 60
-        while not (out / "metrics.jsonl").exists() or not (out / "metrics.jsonl").stat().st_size:
-            assert process.poll() is None and time.monotonic() < deadline
-            time.sleep(0.02)
-        process.send_signal(signal.SIGINT)
+        wait_for_log(process, out)
+        process.send_signal(number)
         stdout, stderr = process.communicate(timeout=60)
-    assert (process.returncode, stdout) == (1, "")
+    assert (process.returncode, stdout) == (status, "")
     told = re.fullmatch(
-        r"tinyattn: stopped after step (\d+) of 1000000; go on with: (.*)\n", stderr
+        rf"tinyattn: stopped{name} after step (\d+) of 1000000; go on with: (.*)\n", stderr
     )
     assert told, stderr
     step = int(told[1])
@@ -451,6 +547,99 @@ def test_ctrl_c_keeps_a_checkpoint_and_says_how_to_go_on(
                       "--steps 1000000 --resume"  # fmt: skip
     words[-1] = step + 2
     assert f"step {step + 2}, loss" in tinyattn(*words, "--resume").stdout
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the system sends no such signals")
+def test_a_signal_that_was_ignored_at_the_start_stays_ignored(job: Any, tmp_path: Path) -> None:
+    """As in `nohup`, or in the background of a script."""
+    words = ["pretrain", job.corpus, *job.settings, "--out", tmp_path, "--steps", 10**6]
+
+    def ignore() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    with shell(*words, preexec_fn=ignore) as process:
+        wait_for_log(process, tmp_path)
+        for number in (signal.SIGINT, signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+            process.send_signal(number)
+        _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 143 and "stopped by SIGTERM after step" in stderr
+
+
+@pytest.mark.skipif(os.name != "posix", reason="it has no terminals of this kind")
+def test_a_terminal_that_is_closed_costs_nothing(job: Any, as_json: Any, tmp_path: Path) -> None:
+    """The bar, and what is said at the end, can no longer be written."""
+    ours, its = os.openpty()
+    pytest.importorskip("termios").tcsetwinsize(its, (24, 80))
+    words = ["pretrain", job.corpus, *job.settings, "--out", tmp_path, "--steps", 10**6]
+    with shell(*words, stdin=its, stdout=its, stderr=its, start_new_session=True) as process:
+        try:
+            os.close(its)
+            wait_for_log(process, tmp_path)
+            assert select.select([ours], [], [], 20)[0] and b"/1000000" in os.read(ours, 999)
+            os.close(ours)
+            time.sleep(0.3)  # the bar is written ten times a second
+            process.send_signal(signal.SIGHUP)
+            assert process.wait(60) == 129
+        finally:
+            process.kill()
+    assert as_json("info", "--from", tmp_path)["step"] >= 1
+
+
+WITHOUT_STREAMS = """
+import json, os, sys
+missing = [name for name in ("stdin", "stdout", "stderr") if getattr(sys, name) is None]
+from tinyattn.cli import main
+(commands, told), statuses = sys.argv[1:], []
+for words in json.loads(commands):
+    sys.argv, status = ["tinyattn", *words], 0
+    for name in missing:  # as for each the first time
+        setattr(sys, name, None)
+    try:
+        main(prog_name="tinyattn")
+    except SystemExit as end:
+        status = end.code or 0
+    statuses.append(status)
+closed = [os.path.samestat(os.fstat(n), os.stat(os.devnull)) for n in range(3)]
+with open(told, "w") as file:
+    json.dump([missing, closed, statuses], file)
+"""
+"""Runs commands without the streams that this program was started without."""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a shell of the other kind")
+@pytest.mark.parametrize(("closed", "some"), [("2>&-", 1), (">&- 2>&- <&-", 12)])
+def test_commands_run_without_standard_streams(
+    job: Any, as_json: Any, tmp_path: Path, closed: str, some: int
+) -> None:
+    """As in a service; and no file takes the place of one."""
+    bank, out = tmp_path / "small.conllu", tmp_path / "run"
+    bank.write_text(treebank.as_conllu(treebank.documents(5)), encoding="utf-8")
+    tiny = ["--set=model.layers=1", "--set=model.heads=2", "--set=model.width=8"]
+    few = [f"--set={table}.steps=2" for table in ("pretrain", "finetune", "scratch")]
+    commands = [
+        ["pretrain", job.corpus, *job.settings, "--out", out, "--json"],
+        ["finetune", job.train, "--from", out, "--out", tmp_path / "tuned", "--steps", 1],
+        ["evaluate", job.dev, "--from", out, "--predictions", tmp_path / "p.tsv"],
+        ["quickstart", *tiny, *few, "--workers", 1],
+        ["profile", *tiny, "--set=model.context=16", "--batch", 2, "--steps", 1],
+        ["compare", "--lengths", "8,16", "--width", 8, "--heads", 2, "--rounds", 1],
+        ["claims", "--id", "N-1"],
+        ["parse", bank, "--epochs", 1],
+        ["generate", "--from", out, "--prompt", "A", "--count", 3],
+        ["info"],
+        ["info", "--from", tmp_path / "nowhere"],
+        ["pretrain", "--steps", "no"],
+    ]
+    told = tmp_path / "told.json"
+    texts = json.dumps([[str(word) for word in words] for words in commands[:some]])
+    program = [sys.executable, "-c", WITHOUT_STREAMS, texts, str(told)]
+    subprocess.run(["sh", "-c", f'"$@" {closed}', "sh", *program], timeout=120, check=True)
+    missing, devnull, statuses = json.loads(told.read_text())
+    assert "stderr" in missing
+    assert all(devnull[("stdin", "stdout", "stderr").index(name)] for name in missing)
+    assert statuses == ([0] * 10 + [1, 2])[:some]
+    assert as_json("info", "--from", out)["step"] == 3
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no full disk to offer")

@@ -22,6 +22,11 @@ from tinyattn.twins import TWINS
 
 TOLERANCE = {"float32": 2e-5, "float64": 1e-12}
 
+
+def both_ways(dtype: str) -> dict[str, float]:
+    return {"rtol": TOLERANCE[dtype], "atol": TOLERANCE[dtype]}
+
+
 precision = st.sampled_from(list(TOLERANCE))
 seeds = st.integers(0, 10_000)
 small = st.integers(1, 5)
@@ -183,6 +188,43 @@ def test_attention(
     )
     for theirs, mine in zip([plain[0], *plain[1][:3]], [twin[0], *twin[1][:3]], strict=True):
         assert_allclose(mine, theirs, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
+
+
+@given(precision, small, st.integers(2, 40), st.booleans(), st.sampled_from([0.0, 0.3]),
+       st.sampled_from([np.nan, np.inf, -np.inf]), st.integers(0, 2), orders, seeds)  # fmt: skip
+def test_what_attention_hides_may_be_no_number(
+    dtype: str, H: int, T: int, causal: bool, rate: float, bad: float, of: int, how: str, seed: int
+) -> None:
+    """The last position is hidden from all others, and nobody uses what it finds."""
+    arrays = [in_memory(a, how).copy() for a in draw(seed, dtype, *[(2, H, T, 3)] * 3)]
+    u = draw(1, dtype, (2, H, T, 3))[0]
+    allowed = np.ones((T, T), bool)
+    allowed[:-1, -1] = False
+    arrays[of][..., -1, :], u[..., -1, :] = bad, 0
+    options = {"causal": causal, "dropout": rate, "noise": None}
+    plain, twin = (
+        results(f, d, [*arrays, allowed], options | noise_of(options), u)
+        for f, d in ((OPS["attention"].__wrapped__, "cpu"), (TWINS["attention"], "cuda"))
+    )
+    assert np.isfinite(twin[0][..., :-1, :]).all()
+    assert_allclose(twin[0][..., :-1, :], plain[0][..., :-1, :], **both_ways(dtype))
+    for theirs, mine in zip(plain[1][:3], twin[1][:3], strict=True):
+        assert np.isfinite(mine).all()
+        assert_allclose(mine, theirs, **both_ways(dtype))
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("size", [1e-25, 1e-12, 1.0, 1e15, 1e25])
+@pytest.mark.parametrize("eps", [0.0, 1e-36, 1e-5])
+def test_layer_norm_of_any_size(dtype: str, size: float, eps: float) -> None:
+    x, gain, bias = draw(0, dtype, (3, 70), (70,), (70,))
+    plain, twin = (
+        results(f, d, [(x * size).astype(dtype), gain, bias], {"eps": eps}, x)
+        for f, d in ((OPS["layer_norm"].__wrapped__, "cpu"), (TWINS["layer_norm"], "cuda"))
+    )
+    for theirs, mine in zip([plain[0], *plain[1]], [twin[0], *twin[1]], strict=True):
+        scale = np.abs(theirs).max()
+        assert_allclose(mine / scale, theirs / scale, **both_ways(dtype))
 
 
 @given(precision, st.lists(st.integers(1, 300), min_size=1, max_size=4), seeds)

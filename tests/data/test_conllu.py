@@ -52,9 +52,16 @@ def test_words_their_tags_and_their_tree_by_document(file: Path) -> None:
 @pytest.mark.parametrize("change", [
     lambda text: text.replace("\n", "\r\n"),
     lambda text: "\ufeff" + text,
+    lambda text: text.replace("# newdoc", "\ufeff# newdoc"),
+    lambda text: text.replace("\t", "\t\ufeff"),
+    lambda text: text.replace("# newdoc id = second", "#newdoc"),
+    lambda text: text.replace("# newdoc id = second", "#newdoc id=x"),
+    lambda text: text.replace("# newdoc id = second", "#\tnewdoc\tid = x"),
+    lambda text: text.replace("# newdoc id = second", "#  newdoc=x"),
     lambda text: "\n\n" + text + "\n \n\n",
     lambda text: text.rstrip("\n"),
-], ids=["CRLF", "mark", "blank lines", "no last line end"])  # fmt: skip
+], ids=["CRLF", "mark", "marks of joined files", "marks in fields", "#newdoc", "#newdoc id=x",
+        "tabs", "newdoc=x", "blank lines", "no last line end"])  # fmt: skip
 def test_what_makes_no_difference(file: Path, change: object) -> None:
     file.write_text(TREEBANK, encoding="utf-8", newline="")
     expected = read_conllu(file)
@@ -73,7 +80,9 @@ def test_without_marks_each_sentence_is_a_document(file: Path) -> None:
         ("", "the file is empty"),
         ("# newdoc\n\n# only a remark\n", "there is no sentence in it"),
         ("1\tone\ttwo\n", "line 1: needs 10 columns with tabs between them; got 3"),
-        (line(1, 0).replace("\t", " "), "line 1: needs 10 columns .* got 1"),
+        (line(1, 0).replace("\t", " "), "line 1: needs 10 columns .* got 1; there are spaces"),
+        (line(1, 0).replace("\t", "    "), "line 1: .* got 1; there are spaces where tabs should"),
+        (line(1, 0).replace("word", "wo\ufeffrd"), "line 1 holds a byte-order mark"),
         (line(1, 0) + line(2, 1).replace("\n", "\t_\n"), "line 2: needs 10 .* got 11"),
         (line(1, 0) + "\n\n" + line(2, 0), "line 4: must be word 1 of its sentence; got id '2'"),
         (line(1, 0) + line(3, 1), "line 2: must be word 2 of its sentence; got id '3'"),

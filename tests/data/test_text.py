@@ -15,8 +15,9 @@ def file(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     "raw",
     [b"one\ntwo\n", b"one\r\ntwo\r\n", b"one\rtwo\r", b"\xef\xbb\xbfone\ntwo\n",
-     b"\xef\xbb\xbfone\r\ntwo\r\n"],
-    ids=["LF", "CRLF", "CR", "mark", "mark and CRLF"],
+     b"\xef\xbb\xbfone\r\ntwo\r\n", b"\xef\xbb\xbfone\n\xef\xbb\xbftwo\n",
+     b"one\r\xef\xbb\xbf\xef\xbb\xbftwo\r"],
+    ids=["LF", "CRLF", "CR", "mark", "mark and CRLF", "two files", "two files with CR"],
 )  # fmt: skip
 def test_line_ends_and_byte_order_marks_make_no_difference(file: Path, raw: bytes) -> None:
     file.write_bytes(raw)
@@ -28,7 +29,13 @@ def test_line_ends_and_byte_order_marks_make_no_difference(file: Path, raw: byte
     ("raw", "why"),
     [(b"", "empty"), (b" \r\n\n", "empty"), (b"\xef\xbb\xbf", "empty"),
      (b"one\ncaf\xe9\n", r"line 2 is not UTF-8 \(byte 0xe9 at 7\)"),
-     ("one".encode("utf-16"), "line 1 is not UTF-8")],
+     ("one".encode("utf-16"), "line 1 is not UTF-8 .*; it looks like UTF-16; save the file as"),
+     ("one\ntwo\n".encode("utf-16-le"), "line 1 holds a NUL .*; it looks like UTF-16; save"),
+     ("one\ntwo\n".encode("utf-16-be"), "line 1 holds a NUL .*; it looks like UTF-16; save"),
+     ("one\ncafé\n".encode("utf-16-le"), "line 2 is not UTF-8 .*; it looks like UTF-16; save"),
+     ("one\ntwo\n".encode("utf-32-le"), "line 1 holds a NUL .*; it looks like UTF-16; save"),
+     (b"one\ntwo\0\n", r"line 2 holds a NUL \(U\+0000\); save the file as UTF-8"),
+     (b"one\ntwo\xef\xbb\xbfthree\n", r"line 2 holds a byte-order mark \(U\+FEFF\) amid its text")],
 )  # fmt: skip
 def test_a_file_that_is_no_text_is_refused(file: Path, raw: bytes, why: str) -> None:
     file.write_bytes(raw)
@@ -48,6 +55,38 @@ def test_pairs_and_questions(file: Path) -> None:
     assert read_pairs(file) == [("Where was Ada born?", "Lozumb"), ("And Bo?", "Zarg")]
     file.write_text("Where was Ada born?\nAnd Bo?\n")
     assert read_pairs(file) == [("Where was Ada born?", None), ("And Bo?", None)]
+
+
+@pytest.mark.parametrize("end", [" ", "  ", "\u00a0", "\r", " \r", "\u3000", "\x0c"])
+def test_space_at_the_end_of_an_answer_does_not_count(file: Path, end: str) -> None:
+    """Nor for A5's scorer, for which all other space does count."""
+    file.write_text(f" q \t a b{end}\nr\tc{end}", encoding="utf-8", newline="")
+    assert read_pairs(file) == [(" q ", " a b"), ("r", "c")]
+    file.write_bytes("\ufeffq\t\ufeffa\n\ufeffr\tc\n".encode())  # two files with their marks
+    assert read_pairs(file) == [("q", "a"), ("r", "c")]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("Where was A born?  Oz\n", r"line 1 has spaces where a tab should be, .*'Where was"),
+        ("Where was A born?        Oz\nAnd B?    Oz\nAnd Carla? Oz\n", r"line 1 has spaces where"),
+        ("And Carla Oz\n\nAnd B?  Oz\nAnd D?  Oz\n", r"line 3 has spaces where a tab should be"),
+        ("Where was A born? Oz\nAnd B? Oz\n", r"line 1 has spaces where a tab should be"),
+        ("q\ta\n#x\n", r"line 2 must be a question, one tab and an answer; got '#x'$"),
+        ("q\ta\nAnd B? Oz\n", r"line 2 must be .*; there are spaces where the tab should be"),
+        ("q\ta\tb\n", r"line 1 must be a question, one tab and an answer; got 'q\\ta\\tb'$"),
+    ],
+)  # fmt: skip
+def test_a_table_with_spaces_for_tabs_is_told(file: Path, text: str, message: str) -> None:
+    file.write_text(text)
+    with pytest.raises(DataError, match=rf"file\.txt: {message}"):
+        read_pairs(file)
+
+
+def test_questions_may_have_a_space_too_many(file: Path) -> None:
+    file.write_text("Where was  A born?\nAnd B?\nAnd C?\n")
+    assert [answer for _, answer in read_pairs(file)] == [None] * 3
 
 
 @pytest.mark.parametrize("line", ["no tab", "two\ttabs\there", "\tno question", "no answer\t"])

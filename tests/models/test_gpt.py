@@ -265,6 +265,10 @@ MISTAKES: dict[str, tuple[type[Exception], Callable[[], Any]]] = {
         (ValueError, lambda: next(generate(tiny(), [np.array([1.5])], 1))),
     r"count at least 0; got \['int64'\], -1":
         (ValueError, lambda: next(generate(tiny(), ids_of(1, 2), -1))),
+    "generate: count must be at most 2147483647; got 9223372036854775807":
+        (ValueError, lambda: next(generate(tiny(), ids_of(1, 2), 2**63 - 1))),
+    "workers must be at most 1024": (ValueError, lambda: continuations(
+        tiny(), ids_of(1, 2), 1, workers=10**6)),
     r"at least 1 id each; got \[\]": (ValueError, lambda: next(generate(tiny(), [], 1))),
     "must be one of multihead, .*, latent, perceiver; got 'dense'":
         (ValueError, lambda: tiny("dense")),

@@ -283,9 +283,9 @@ def change(saved: checkpoint.Checkpoint, how: str) -> None:
         case "an unknown setting":
             about["model"]["depth"] = 3
         case "more layers than it can hold":
-            about["model"]["layers"] = 10**9
+            about["model"]["layers"] = 10**4
         case "wider than it can be":
-            about["model"]["width"] = 2**30
+            about["model"]["width"] = 2**20
         case "a recipe that is none":
             about["recipe"] = [1]
         case "no stage":
@@ -307,9 +307,9 @@ def change(saved: checkpoint.Checkpoint, how: str) -> None:
         ("an unknown setting", "no setting 'depth'"),
         (
             "more layers than it can hold",
-            "1000000000 layers of width 16 have more parameters than it",
+            "10000 layers of width 16 have more parameters than it",
         ),
-        ("wider than it can be", "1 layers of width 1073741824 have more parameters than it holds"),
+        ("wider than it can be", "1 layers of width 1048576 have more parameters than it holds"),
         ("a recipe that is none", "does not fit"),
         ("no stage", "its header lacks stage"),
     ],

@@ -47,6 +47,16 @@ def test_settings_come_before_the_file_and_that_before_the_recipe(tmp_path: Path
         ("[data]\nobjective = 'words'", SettingError, r"objective must be 'span' or 'next'"),
         ("[data]\nlongest = 1", SettingError, r"shortest must be in 1..longest"),
         ("[data]\nvalidation = 1.0", SettingError, r"validation must be at least 0 and below 1"),
+        ("[model]\nlr = 1.0", SettingError, r"no setting 'lr'; did you mean 'pretrain\.learn"),
+        ("[finetune]\nwidth = 8", SettingError, r"no setting 'width'; did you mean 'model\.width"),
+        ("[data]\nlength = -1", SettingError, r"length must be at least 0; got -1"),
+        ("[penalty]\ncap = inf", SettingError, r"cap must be .*finite; got inf"),
+        (f"[model]\nwidth = 1{'0' * 20}", SettingError, r"width must be at most 2147483647"),
+        (f"[model]\nwidth = 0x{'f' * 9999}", SettingError, r"width must be at most 2147483647"),
+        (f"[model]\nwidth = {'9' * 9999}", DataError, r"mine\.toml: a value is too long"),
+        (f"[data]\nasked = {'[' * 20_000}{']' * 20_000}", DataError, r"mine\.toml: .* too deep"),
+        (f"[data]\nasked = {'{a=' * 20_000}1{'}' * 20_000}", DataError, r"nested too deep"),
+        (f"[data]\nasked{'.a' * 2_000} = 1", SettingError, r"asked must be int; got dict"),
         ("[pretrain", DataError, r"mine\.toml: not TOML"),
         ("", DataError, r"mine\.toml: the file is empty"),
     ],
@@ -61,6 +71,10 @@ def test_a_wrong_config_is_refused(tmp_path: Path, text: str, kind: type, messag
 def test_unknown_recipes_and_single_settings_are_refused() -> None:
     with pytest.raises(SettingError, match=r"recipe must be one of .*a5.*; got 'a4'"):
         load_recipe("a4")
+    with pytest.raises(SettingError, match=r"got 'wrold'; did you mean 'world'\?"):
+        load_recipe("wrold")
+    with pytest.raises(SettingError, match=r"got 'my\.toml'; a file goes with --config"):
+        load_recipe("my.toml")
     with pytest.raises(
         SettingError, match=r"no setting 'learning_rat'; did you mean 'learning_rate'"
     ):

@@ -3,8 +3,9 @@
 import json
 import os
 import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,10 @@ from tinyattn.tasks.examples import DocumentExamples
 from tinyattn.tasks.knowledge import language_model_loss
 from tinyattn.training import checkpoint, loop
 from tinyattn.training.checkpoint import Checkpoint, CheckpointError
-from tinyattn.training.loop import CHECKPOINT, Fit, Interrupted, TrainingFailed
+from tinyattn.training.loop import CHECKPOINT, Fit, TrainingFailed
 from tinyattn.training.metrics import METRICS, read_metrics
 from tinyattn.training.settings import TrainSettings
+from tinyattn.training.signals import STOPS, Interrupted
 
 MODEL = GPTConfig(vocabulary=9, context=16, layers=1, heads=2, width=8, dropout=0.1)
 SETTINGS = TrainSettings(epochs=3, batch=4, optimizer="adamw", learning_rate=0.01, warmup=2)
@@ -64,12 +66,16 @@ def test_a_resumed_run_goes_on_counting_its_seconds(tmp_path: Path) -> None:
     assert seconds == sorted(seconds) and seconds[-1] > 0.4
 
 
-def press_ctrl_c_after(step: int) -> Callable[[dict[str, Any]], None]:
+def send_after(step: int, number: int) -> Callable[[dict[str, Any]], None]:
     def on_step(entry: dict[str, Any]) -> None:
         if entry["step"] == step:
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), number)
 
     return on_step
+
+
+def press_ctrl_c_after(step: int) -> Callable[[dict[str, Any]], None]:
+    return send_after(step, signal.SIGINT)
 
 
 def assert_same_bits(a: Checkpoint, b: Checkpoint) -> None:
@@ -264,6 +270,87 @@ def test_ctrl_c_is_given_back_to_whoever_had_it(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):  # the second one does not wait for the step
         fit(tmp_path, on_step=press_twice)
     assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize("step", [5, 12])
+@pytest.mark.parametrize("number", STOPS)
+def test_a_signal_to_stop_keeps_a_checkpoint(tmp_path: Path, number: int, step: int) -> None:
+    """Also in the last step; and it is told which one it was."""
+    before = [signal.getsignal(n) for n in STOPS]
+    name = "" if number == signal.SIGINT else f" by {signal.Signals(number).name}"
+    with pytest.raises(Interrupted, match=f"^stopped{name} after step {step} of 12$") as caught:
+        fit(tmp_path, on_step=send_after(step, number))
+    assert caught.value.number == number
+    assert checkpoint.load(tmp_path / CHECKPOINT).about["step"] == step
+    assert [signal.getsignal(n) for n in STOPS] == before
+
+
+def test_a_terminal_that_is_closed_may_say_so_twice(tmp_path: Path) -> None:
+    def close(entry: dict[str, Any]) -> None:
+        for number in [n for n in STOPS if n != signal.SIGINT] * 2:
+            signal.raise_signal(number)
+
+    with pytest.raises(Interrupted) as caught:
+        fit(tmp_path, on_step=close)
+    assert caught.value.number == signal.SIGTERM
+
+
+@pytest.fixture
+def handlers() -> Iterator[None]:
+    """The handlers of this process, put back after the test."""
+    before = {number: signal.getsignal(number) for number in STOPS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("number", STOPS)
+@pytest.mark.usefixtures("handlers")
+def test_a_signal_that_is_somebody_elses_is_left_alone(
+    tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is ignored, one that this program handles, one whose handler Python cannot know."""
+    got: list[int] = []
+
+    def own(number: int, frame: Any) -> None:
+        got.append(number)
+
+    for handler in (signal.SIG_IGN, own):
+        signal.signal(number, handler)
+        fit(tmp_path, on_step=send_after(5, number))
+        assert signal.getsignal(number) is handler
+    assert got == [number]
+    changed: list[int] = []
+    known = signal.getsignal
+    monkeypatch.setattr(signal, "getsignal", lambda n: None if n == number else known(n))
+    monkeypatch.setattr(signal, "signal", lambda n, handler: changed.append(n))
+    fit(tmp_path)
+    assert changed and number not in changed
+
+
+@pytest.mark.usefixtures("handlers")
+def test_a_handler_that_is_set_during_the_run_stays(tmp_path: Path) -> None:
+    def own(number: int, frame: Any) -> None:
+        """Nothing."""
+
+    def take_over(entry: dict[str, Any]) -> None:
+        signal.signal(signal.SIGTERM, own)
+
+    fit(tmp_path, on_step=take_over)
+    assert signal.getsignal(signal.SIGTERM) is own
+
+
+def test_a_thread_leaves_signals_alone(tmp_path: Path) -> None:
+    during: list[Any] = []
+
+    def look(entry: dict[str, Any]) -> None:
+        during.append([signal.getsignal(number) for number in STOPS])
+
+    before = [signal.getsignal(number) for number in STOPS]
+    thread = threading.Thread(target=fit, args=(tmp_path,), kwargs={"on_step": look})
+    thread.start()
+    thread.join()
+    assert during == [before] * 12 and (tmp_path / CHECKPOINT).exists()
 
 
 def test_learning_rates_and_epochs_are_logged(tmp_path: Path) -> None:

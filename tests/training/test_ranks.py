@@ -2,22 +2,38 @@
 
 import importlib.util
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from tinyattn.cli import main
+from tinyattn.cores import available_cores
 from tinyattn.data import make_world
 from tinyattn.training import checkpoint
 from tinyattn.training.loop import CHECKPOINT
 from tinyattn.training.metrics import METRICS, read_metrics
-from tinyattn.training.ranks import LAUNCHED, MissingMPI, MPIRanks, Ranks, all_ranks
+from tinyattn.training.ranks import (
+    ALONE,
+    LAUNCHED,
+    NEIGHBOURS,
+    PLACE,
+    MissingMPI,
+    MPIRanks,
+    Ranks,
+    all_ranks,
+    started,
+)
 
 needs_mpi = pytest.mark.skipif(
     importlib.util.find_spec("mpi4py") is None or shutil.which("mpiexec") is None,
@@ -121,19 +137,21 @@ def test_a_process_that_is_lost_ends_the_run_and_what_it_kept_goes_on(
 
 @needs_mpi
 @pytest.mark.parametrize("which", [0, 1])
-def test_ctrl_c_of_one_process_stops_all_after_the_same_step(
-    world: Path, tmp_path: Path, which: int
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_one_process_stops_all_after_the_same_step(
+    world: Path, tmp_path: Path, which: int, number: int
 ) -> None:
     words = ["pretrain", world / "corpus.txt", "--recipe", "world", *SETS, "--workers", 1]
     with subprocess.Popen(
         command(2, *words, "--out", tmp_path, "--steps", 10**6),
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     ) as run:  # fmt: skip
-        strike(run, tmp_path, which, signal.SIGINT)
+        strike(run, tmp_path, which, number)
         told = run.communicate(timeout=60)[1]
     step = checkpoint.load(tmp_path / CHECKPOINT).about["step"]
-    assert f"stopped after step {step} of 1000000; go on with: mpiexec -n 2 tinyattn" in told
-    assert run.returncode != 0 and told.count("stopped after") == 1  # the first alone says it
+    by = "" if number == signal.SIGINT else " by SIGTERM"
+    assert f"stopped{by} after step {step} of 1000000; go on with: mpiexec -n 2 tinyattn" in told
+    assert run.returncode != 0 and told.count("stopped") == 1  # the first alone says it
     assert not list(tmp_path.glob("*.tmp*"))
 
 
@@ -220,6 +238,78 @@ def test_alone_there_is_nobody_to_wait_for() -> None:
     array = np.arange(3)
     ranks.add_up(array)
     assert array.tolist() == [0, 1, 2]
+
+
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """An environment in which nobody has started several processes, and no mpi4py."""
+    for name in (*LAUNCHED, *NEIGHBOURS, *PLACE):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setitem(sys.modules, "mpi4py", None)
+    all_ranks.cache_clear()
+    yield monkeypatch
+    all_ranks.cache_clear()
+
+
+@pytest.mark.parametrize("name", LAUNCHED)
+def test_what_a_scheduler_left_in_the_environment_is_named(
+    alone: pytest.MonkeyPatch, name: str, tmp_path: Path
+) -> None:
+    """A number above 1 without MPI, and what is no number; nothing, and 1, are nobody."""
+    for text in ("", " ", "1"):
+        alone.setenv(name, text)
+        all_ranks.cache_clear()
+        assert started() == 1 and all_ranks() is ALONE
+    all_ranks.cache_clear()
+    for text in ("x", "0", "-3", "2.5", "٣", "9" * 30, "9" * 5000):
+        alone.setenv(name, text)
+        with pytest.raises(MissingMPI, match=f"^{name}, in the environment, must .* unset it to"):
+            all_ranks()
+    alone.setenv(name, "4")
+    with pytest.raises(MissingMPI, match=f"mpi4py is missing; .* alone, unset {name}, which says"):
+        all_ranks()
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("one\ntwo\n")
+    for words, message in [
+        (["info"], f"not info; leave out mpiexec; if it is to run alone, unset {name}, which says"),
+        (["pretrain", str(corpus)], f"mpi4py is missing; .* alone, unset {name}, which says 4"),
+    ]:
+        said = CliRunner().invoke(main, words)
+        assert said.exit_code == 2 and re.search(message, said.stderr), said.stderr
+        assert said.stderr.count("\n") == 1
+
+
+def test_neighbours_and_places_count_where_there_are_others(alone: pytest.MonkeyPatch) -> None:
+    for name in (*NEIGHBOURS, *PLACE):
+        alone.setenv(name, "x")
+    assert ALONE.workers == Ranks().workers == available_cores()
+    others = MPIRanks.__new__(MPIRanks)
+    others.size = 10**6
+    with pytest.raises(MissingMPI, match=f"^{NEIGHBOURS[0]}, in the environment, must be"):
+        others.workers  # noqa: B018
+    alone.setenv(NEIGHBOURS[0], "")
+    alone.setenv(NEIGHBOURS[1], "1")
+    assert others.workers == available_cores()
+    alone.delenv(NEIGHBOURS[1])
+    assert others.workers == 1
+
+
+def test_an_mpi_that_sees_others_says_how_to_run_alone(alone: pytest.MonkeyPatch) -> None:
+    mpi = SimpleNamespace(COMM_WORLD=SimpleNamespace(rank=0, size=1))
+    alone.setitem(sys.modules, "mpi4py", SimpleNamespace(MPI=mpi))
+    alone.setenv("SLURM_STEP_NUM_TASKS", "4")
+
+    class WithoutLibrary:
+        @property
+        def MPI(self) -> Any:
+            raise RuntimeError("cannot load MPI library\nlibmpi.so: no such file")
+
+    with pytest.raises(MissingMPI, match=r"4 processes were started, and mpi4py sees 1: .*, unset "
+                                         r"SLURM_STEP_NUM_TASKS, which says 4"):  # fmt: skip
+        all_ranks()
+    alone.setitem(sys.modules, "mpi4py", WithoutLibrary())
+    with pytest.raises(MissingMPI, match=r"finds no MPI; .* alone, unset SLURM_STEP_NUM_TASKS"):
+        all_ranks()
 
 
 def test_without_mpi4py_it_is_said_what_to_install(

@@ -13,6 +13,7 @@ import numpy as np
 
 from tinyattn.attention.block import AttentionBlock
 from tinyattn.graph import no_grad
+from tinyattn.noise import generator
 from tinyattn.tensor import Tensor
 
 
@@ -23,7 +24,7 @@ def influence(block: AttentionBlock, length: int, causal: bool, *, seed: int = 0
     training begins with are so small that an influence could be lost in rounding. One that is not
     there is exactly zero, since a mask multiplies it with zero and all else is computed as before.
     """
-    rng, block = np.random.default_rng(seed), copy.deepcopy(block)
+    rng, block = generator(seed), copy.deepcopy(block)
     randomize(block, rng)
     # As many sequences as positions; number s is changed at position s.
     x_TTC = np.tile(rng.standard_normal((length, block.width)), (length, 1, 1))

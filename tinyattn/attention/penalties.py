@@ -18,7 +18,12 @@ import numpy as np
 from tinyattn import ops
 from tinyattn.attention.block import ABILITIES
 from tinyattn.backend import Array, asarray, asnumpy
+from tinyattn.limits import settle
 from tinyattn.tensor import Tensor
+
+HEAVIEST = 1e6
+"""The largest weight of a penalty: a million times a loss of some nats leaves nothing of these, and
+far above it sums are no longer finite in float32."""
 
 
 def focus(weights_BHTS: Tensor) -> Tensor:
@@ -54,7 +59,7 @@ def near(weights_BHTT: Tensor, cap: float) -> Tensor:
 class Penalty:
     """How much weight each of the two has in the loss, and the cap of `near`.
 
-    Raises: ValueError for a weight below 0 or a cap that is not above 0.
+    Raises: ValueError for a weight below 0 or above HEAVIEST, or a cap that is not above 0.
     """
 
     focus: float = 0.0
@@ -62,10 +67,15 @@ class Penalty:
     cap: float = 64.0  # positions²: looks beyond 8 positions cost no more
 
     def __post_init__(self) -> None:
+        settle(self, signs=False)
         if not (0 <= self.focus < math.inf and 0 <= self.near < math.inf and self.cap > 0):
             raise ValueError(
                 "focus and near must be at least 0 and finite, and cap above 0; got "
                 f"{self.focus}, {self.near} and {self.cap}"
+            )
+        if max(self.focus, self.near) > HEAVIEST:
+            raise ValueError(
+                f"focus and near must be at most {HEAVIEST:g}; got {self.focus} and {self.near}"
             )
 
     def __bool__(self) -> bool:

@@ -17,6 +17,8 @@ from tinyattn.attention.latent import Latent
 from tinyattn.attention.linformer import Linformer, LinformerCausal
 from tinyattn.attention.multihead import MultiHead
 from tinyattn.attention.synthesizer import RandomSynthesizer, Synthesizer
+from tinyattn.limits import MOST, MOST_POSITIONS, brief
+from tinyattn.names import nearest
 
 ATTENTION: dict[str, type[AttentionBlock]] = {
     "multihead": MultiHead,
@@ -48,19 +50,28 @@ def parse_attention(text: str, known: Mapping[str, type]) -> tuple[str, dict[str
     """
     name, *settings = [part.strip() for part in text.split(",")]
     if name not in known:
-        raise ValueError(f"attention must be one of {', '.join(known)}; got {name!r}")
+        raise ValueError(
+            f"attention must be one of {', '.join(known)}; got {name!r}"
+            f"{nearest(name, known, otherwise=False)}"
+        )
     defaults = options_of(known[name])
     options = {}
     for setting in settings:
         key, _, value = (word.strip() for word in setting.partition("="))
         if key not in defaults:
             there = ", ".join(f"{k}={v}" for k, v in defaults.items()) or "none"
-            raise ValueError(f"attention {name!r} has no option {key!r}; it has {there}")
+            raise ValueError(
+                f"attention {name!r} has no option {key!r}; it has {there}"
+                f"{nearest(key, defaults, otherwise=False)}"
+            )
         if not value.isdecimal():
             raise ValueError(
                 f"attention option {key} needs a whole number of at least 0, such as "
                 f"{key}={defaults[key]}; got {setting!r}"
             )
+        most = MOST if key == "seed" else MOST_POSITIONS
+        if len(value) > len(str(most)) or int(value) > most:
+            raise ValueError(f"attention option {key} must be at most {most}; got {brief(value)}")
         options[key] = int(value)
     return name, options
 

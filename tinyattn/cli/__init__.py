@@ -3,13 +3,14 @@
 Options come before the environment (TINYATTN_PRETRAIN_SEED=1), that before a settings file
 (--config), and that before the recipe. Exit status: 0 done, 1 the data or a file is bad, 2 wrong
 usage; errors are one line on stderr. Long work shows progress, unless stderr is no terminal.
-Ctrl-C keeps a checkpoint and says how to go on. Next: what the commands share.
+Ctrl-C keeps a checkpoint and says how to go on, and so do SIGTERM and SIGHUP, whose exit status is
+128 and the signal's number. Next: the standard streams (streams.py).
 """
 
 from __future__ import annotations
 
-import codecs
 import shlex
+import signal
 import sys
 import time
 import warnings
@@ -25,6 +26,7 @@ from tinyattn.cli.info import info
 from tinyattn.cli.options import DeviceMissing
 from tinyattn.cli.parse import parse
 from tinyattn.cli.profile import profile
+from tinyattn.cli.streams import complain, open_streams
 from tinyattn.cli.train import finetune, pretrain, quickstart
 from tinyattn.cli.use import baseline, convert, evaluate, generate
 from tinyattn.cli.world import world
@@ -35,15 +37,21 @@ __all__ = ["main"]
 class Commands(click.Group):
     """Turns the errors a user can cause into one line and an exit status."""
 
+    def main(self, *args: Any, **options: Any) -> Any:
+        """The whole program, from the words that were typed to its exit status."""
+        open_streams()  # before anything is written, or a file is opened
+        return super().main(*args, **options)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; a user's error ends with status 1 (bad data or file) or 2 (bad usage)."""
         from tinyattn.data.text import DataError
         from tinyattn.data.world import WorldExists
         from tinyattn.models.generate import ScoresError
         from tinyattn.training.checkpoint import CheckpointError
-        from tinyattn.training.loop import Interrupted, TrainingFailed
+        from tinyattn.training.loop import TrainingFailed
         from tinyattn.training.ranks import MissingMPI, RanksDiffer, started
         from tinyattn.training.settings import SettingError
+        from tinyattn.training.signals import Interrupted
 
         try:
             return super().invoke(ctx)
@@ -62,30 +70,34 @@ class Commands(click.Group):
             if ctx.invoked_subcommand in ("quickstart", "parse"):
                 how = (f"a {ctx.invoked_subcommand} cannot be resumed; start it again, "
                        "with --overwrite if it has a folder")  # fmt: skip
-            _fail(f"{error}; {how}", 1, all_know=True)
+            status = 1 if error.number == signal.SIGINT else 128 + error.number
+            _fail(f"{error}; {how}", status, all_know=True)
         except click.UsageError as error:
             command = " ".join(["tinyattn", *filter(None, [ctx.invoked_subcommand])])
-            _fail(f"{error.format_message()} (see {command} --help)", 2)
+            _fail(f"{_with_setting(error)} (see {command} --help)", 2)
         except MemoryError as error:
             _fail(f"there is not enough memory for this: {error}", 1)
+        except RuntimeError as error:
+            if "new thread" not in str(error):
+                raise
+            _fail("the system starts no more threads; use fewer --workers", 1)
         except BrokenPipeError:
             raise  # whoever reads has seen enough, as in `tinyattn info | head`; click ends quietly
         except OSError as error:
             _fail(f"{error.filename or 'output'}: {error.strerror or error}", 1)
 
 
-def _as_typed(error: UnicodeError) -> tuple[str | bytes, int]:
-    """A file name that the locale could not decode goes out as it came in, if that is UTF-8."""
-    assert isinstance(error, UnicodeEncodeError)
-    try:
-        raw = error.object[error.start : error.end].encode("utf-8", "surrogateescape")
-        raw.decode("utf-8")
-    except UnicodeError:
-        return codecs.backslashreplace_errors(error)
-    return raw, error.end
+def _with_setting(error: click.UsageError) -> str:
+    """What is wrong with a command; of an option that is a setting, what to type instead."""
+    if isinstance(error, click.NoSuchOption) and error.ctx is not None:
+        from tinyattn.tasks.recipe import home_of
 
+        typed = error.option_name.lstrip("-").replace("-", "_")
+        home = home_of(typed, error.ctx.info_name or "")
+        if home and any(parameter.name == "sets" for parameter in error.ctx.command.params):
+            return f"{error.message.rstrip('.')}; did you mean --set {home}=VALUE?"
+    return error.format_message()
 
-codecs.register_error("tinyattn", _as_typed)
 
 PATIENCE = 1.0
 """Seconds that all but the first process wait with an error: it may say the same, and end all."""
@@ -103,7 +115,7 @@ def _fail(message: str, status: int, *, all_know: bool = False) -> NoReturn:
         if all_know:
             sys.exit(status)
         time.sleep(PATIENCE)
-    click.echo(f"tinyattn: {' '.join(message.split())}", err=True)
+    complain(message)
     if not all_know:
         ranks.end_all(status)  # or the others would wait for this one
     sys.exit(status)
@@ -125,18 +137,15 @@ def main() -> None:
     tinyattn finetune world/birth_train.tsv
     tinyattn evaluate world/birth_dev.tsv
     """
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # the same bytes under every locale, any file name
-            stream.reconfigure(encoding="utf-8", errors="tinyattn")
     warnings.simplefilter("ignore", RuntimeWarning)  # what is not finite is noticed, and said once
     keep_freed_memory()
     command = click.get_current_context().invoked_subcommand
     if command not in ("pretrain", "finetune"):
-        from tinyattn.training.ranks import started
+        from tinyattn.training.ranks import started, to_be_alone
 
         if started() > 1:
             raise click.UsageError(f"several processes can share pretrain and finetune, not "
-                                   f"{command}; leave out mpiexec")  # fmt: skip
+                                   f"{command}; leave out mpiexec{to_be_alone()}")  # fmt: skip
 
 
 for command in (

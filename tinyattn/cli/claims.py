@@ -7,16 +7,9 @@ from pathlib import Path
 
 import click
 
-from tinyattn.cli.options import (
-    DEVICE,
-    FILE,
-    JSON,
-    SEED,
-    open_device,
-    option,
-    print_json,
-)
+from tinyattn.cli.options import DEVICE, JSON, SEED, open_device, option, print_json
 from tinyattn.cli.outputs import check_target
+from tinyattn.cli.types import FILE, Amount, Choice
 
 VERDICTS = {"true": "TRUE", "conditional": "TRUE WITH CONDITIONS", "false": "FALSE",
             "typo": "TYPO", "open": "NOT CHECKABLE"}  # fmt: skip
@@ -26,12 +19,12 @@ SHEETS = ("000", "001", "002", "003", "004", "general", "new")
 @click.command()
 @option("--id", "ids", multiple=True, metavar="ID",
         help="Only this claim, such as S000-b.6, in full; may be repeated.")  # fmt: skip
-@option("--sheet", "sheets", multiple=True, type=click.Choice(SHEETS),
+@option("--sheet", "sheets", multiple=True, type=Choice(SHEETS),
         help="Only this sheet, general facts, or what stands in no sheet (new).")  # fmt: skip
 @option("--verdict", "verdicts", multiple=True,
-        type=click.Choice([*VERDICTS], case_sensitive=False),
+        type=Choice([*VERDICTS], case_sensitive=False),
         help="Only claims of this verdict; may be repeated.")  # fmt: skip
-@option("--draws", default=12, type=click.IntRange(1), help="How often each truth is tried.")
+@option("--draws", default=12, type=Amount(), help="How often each truth is tried.")
 @option("--html", "page", type=FILE, help="Write the errata as a page that needs nothing else.")
 @SEED
 @DEVICE

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import click
 
-from tinyattn.cli.options import FILE, JSON, option, print_json
+from tinyattn.cli.options import JSON, option, print_json
 from tinyattn.cli.outputs import check_target, note_no_picture
+from tinyattn.cli.types import FILE, Amount
+from tinyattn.limits import MOST_POSITIONS, brief
 
 
 def _lengths(ctx: click.Context, parameter: click.Parameter, text: str | None) -> list[int] | None:
@@ -15,9 +17,13 @@ def _lengths(ctx: click.Context, parameter: click.Parameter, text: str | None) -
     if text is None:
         return None
     words = [word.strip() for word in text.split(",")]
-    if not all(word.isdecimal() and int(word) for word in words) or len(set(words)) < 2:
-        raise click.BadParameter(f"want two lengths or more, such as 256,512; got {text!r}")
-    return [int(word) for word in words]
+    digits = len(str(MOST_POSITIONS)) + 1  # with more it is too large in any case
+    lengths = [int(word[:digits]) for word in words if word.isdecimal()]
+    if len(lengths) < len(words) or len({*lengths}) < 2 or min(lengths) < 1:
+        raise click.BadParameter(f"want two lengths or more, such as 256,512; got {brief(text)}")
+    if max(lengths) > MOST_POSITIONS:
+        raise click.BadParameter(f"must be at most {MOST_POSITIONS}; got {max(lengths)}")
+    return lengths
 
 
 @click.command()
@@ -25,10 +31,12 @@ def _lengths(ctx: click.Context, parameter: click.Parameter, text: str | None) -
         help="Only this one, such as bigbird or bigbird,block=16; may be repeated.")  # fmt: skip
 @option("--lengths", callback=_lengths, metavar="T,T,..",
         help="Measure growth over these lengths; by default 256,512,1024,2048,4096.")  # fmt: skip
-@option("--length", type=click.IntRange(1), help="Length to compare at; by default the longest.")
-@option("--width", default=64, type=click.IntRange(1), help="Numbers a position, C.")
-@option("--heads", default=4, type=click.IntRange(1), help="Heads, which must divide the width.")
-@option("--rounds", default=5, type=click.IntRange(1),
+@option(
+    "--length", type=Amount(1, MOST_POSITIONS), help="Length to compare at; by default the longest."
+)
+@option("--width", default=64, type=Amount(), help="Numbers a position, C.")
+@option("--heads", default=4, type=Amount(), help="Heads, which must divide the width.")
+@option("--rounds", default=5, type=Amount(),
         help="Turns of each at the longest length, and up to 8 times at others.")  # fmt: skip
 @option("--picture", type=FILE, help="Draw what each sees and how it grows into this PNG.")
 @JSON
@@ -79,7 +87,7 @@ def compare(
                 rounds=rounds, on_start=bar.start, on_step=bar.advance,
             )  # fmt: skip
         except ValueError as error:
-            raise click.BadParameter(str(error), param_hint="--attention") from error
+            raise click.UsageError(str(error)) from error
     if as_json:
         print_json(found.as_dict())
     else:

@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from tinyattn import __version__
-from tinyattn.cli.options import FILE, JSON, option, print_json
+from tinyattn.cli.options import JSON, option, print_json
+from tinyattn.cli.types import FILE
 
 
 @click.command()

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-FOLDER = click.Path(path_type=Path, file_okay=False)
-FILE = click.Path(path_type=Path)
+from tinyattn.cli.types import FILE, FOLDER, Amount, Choice, parse_penalties, parse_settings
+from tinyattn.limits import MOST_SEED, MOST_WORKERS, seed_of
+
+Pairs = Sequence[tuple[str, str | None]]
 
 
 def option(*names: str, **settings: Any) -> Callable[[Any], Any]:
@@ -20,16 +21,11 @@ def option(*names: str, **settings: Any) -> Callable[[Any], Any]:
     return click.option(*names, **{"show_default": True, **settings})
 
 
-def typed(text: str) -> str:
-    """What was typed, read as UTF-8 where the locale could not decode it."""
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
-
-
-SEED = option("--seed", default=0, type=click.IntRange(0), help="Decides all that is random.")
-DEVICE = option("--device", default="cpu", type=click.Choice(["cpu", "cuda"]), help="Where to run.")
-WORKERS = option("--workers", type=click.IntRange(1), help="Threads; by default one a core.")
+SEED = option("--seed", default=0, type=Amount(0, MOST_SEED), help="Decides all that is random.")
+DEVICE = option("--device", default="cpu", type=Choice(["cpu", "cuda"]), help="Where to run.")
+WORKERS = option("--workers", type=Amount(1, MOST_WORKERS), help="Threads; by default one a core.")
 JSON = option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
-UNKNOWN = option("--unknown", default="error", type=click.Choice(["error", "drop"]),
+UNKNOWN = option("--unknown", default="error", type=Choice(["error", "drop"]),
                  help="What to do with a character that is not in the vocabulary.")  # fmt: skip
 SET = option("--set", "sets", multiple=True, metavar="TABLE.KEY=VALUE",
              help="One setting, such as pretrain.learning_rate=3e-3; may be repeated.")  # fmt: skip
@@ -48,7 +44,7 @@ ATTENTION = option(
 )  # fmt: skip
 POSITIONS = option(
     "--positions",
-    type=click.Choice(["learned", "rotary"]),
+    type=Choice(["learned", "rotary"]),
     help="By default as the recipe says, learned if the attention has no keys.",
 )
 PENALTY = option(
@@ -66,8 +62,8 @@ OVERWRITE = option("--overwrite", is_flag=True, help="Replace what --out holds."
 def stage_options(default_out: str, default_recipe: str) -> Callable[[Any], Any]:
     """The options of a command that trains one stage."""
     options = [
-        option("--epochs", type=click.IntRange(1), help="Passes over the data."),
-        option("--steps", type=click.IntRange(1), help="Steps, instead of epochs."),
+        option("--epochs", type=Amount(), help="Passes over the data."),
+        option("--steps", type=Amount(), help="Steps, instead of epochs."),
         option("--recipe", help=f"Settings to begin with: a name that `tinyattn info` lists; "
                                 f"by default {default_recipe}."),
         CONFIG, ATTENTION, POSITIONS, PENALTY, SET,
@@ -97,6 +93,7 @@ def open_stage(
     from tinyattn.tasks.knowledge import RunOptions
     from tinyattn.tasks.recipe import load_recipe
     from tinyattn.tasks.runs import held_run, load_run
+    from tinyattn.training.checkpoint import CheckpointError
     from tinyattn.training.ranks import all_ranks
 
     try:
@@ -115,15 +112,24 @@ def open_stage(
     if steps:
         settings[f"{table}.steps"] = steps
     resume, seed = options["resume"], options["seed"]
+
+    def over(base: Any) -> Any:
+        return load_recipe(base, config=options["config"], overrides=settings)
+
+    # What is misspelt is told before anything about the folder.
+    named = options["recipe"] or (None if resume else base)
+    recipe = over(named) if named else None
     run = held_run(options["out"], overwrite=options["overwrite"], resume=resume, resumable=True,
                    ranks=ranks)  # fmt: skip
     folder = click.get_current_context().with_resource(run)  # until the command ends
     if resume:  # as it was begun, but for what is asked for now
         begun = load_run(folder)
-        base = begun.recipe
+        recipe = recipe or over(begun.recipe)
         if not _is_given("seed"):
-            seed = int(begun.about["seed"])
-    recipe = load_recipe(options["recipe"] or base, config=options["config"], overrides=settings)
+            try:
+                seed = seed_of(begun.about["seed"])
+            except ValueError as error:
+                raise CheckpointError(f"{folder}: {error}") from error
     device = open_device(options["device"], options["workers"])
     return recipe, RunOptions(folder, seed, device, options["workers"], resume=resume, ranks=ranks)
 
@@ -152,41 +158,6 @@ def model_settings(
     return asked | {f"penalty.{k}": v for k, v in parse_penalties(penalties).items()}
 
 
-def parse_penalties(penalties: tuple[str, ...]) -> dict[str, float]:
-    """`focus=0.01` and `near=0.001,cap=64` as the settings focus, near and cap."""
-    found: dict[str, float] = {}
-    for item in penalties:
-        for position, part in enumerate(item.split(",")):
-            key, _, value = part.strip().partition("=")
-            if key not in (("focus", "near") if position == 0 else ("cap",)):
-                raise click.BadParameter(
-                    f"want focus=WEIGHT, or near=WEIGHT,cap=SQUARE; got {item!r}",
-                    param_hint="--penalty",
-                )
-            try:
-                found[key] = float(value)
-            except ValueError as error:
-                raise click.BadParameter(
-                    f"{key} needs a number, such as {key}=0.01; got {item!r}",
-                    param_hint="--penalty",
-                ) from error
-    return found
-
-
-def parse_settings(sets: tuple[str, ...]) -> dict[str, Any]:
-    """`TABLE.KEY=VALUE` with the value as in TOML; a bare word is a string."""
-    settings = {}
-    for item in sets:
-        key, equals, value = item.partition("=")
-        if not equals or "." not in key:
-            raise click.BadParameter(f"want TABLE.KEY=VALUE; got {item!r}", param_hint="--set")
-        try:
-            settings[key] = tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError:
-            settings[key] = value
-    return settings
-
-
 class DeviceMissing(Exception):
     """The device that was asked for is not there."""
 
@@ -208,12 +179,38 @@ def open_device(name: str, workers: int | None = None) -> str:
 
 def note_dropped(vocabulary: Any, texts: list[str]) -> None:
     """Say on stderr which characters of `texts` were left out, if any."""
+    from tinyattn.data.forms import form_known
+
     lost = Counter(character for text in texts for character in text
                    if character not in vocabulary.ids)  # fmt: skip
     if lost:
         which = ", ".join(f"{character!r} ({count})" for character, count in lost.most_common(5))
         more = f" and {len(lost) - 5} more" if len(lost) > 5 else ""
-        click.echo(f"note: left out what is not in the vocabulary: {which}{more}", err=True)
+        forms = {form_known(t, vocabulary.ids) for t in texts if not lost.keys().isdisjoint(t)}
+        form = forms.pop() if len(forms) == 1 else ""
+        known = f"; the form {form} of the same text is there as a whole" if form else ""
+        click.echo(f"note: left out what is not in the vocabulary: {which}{more}{known}", err=True)
+
+
+def note_forms(texts: Mapping[Path | None, str | Pairs | None]) -> None:
+    """Say on stderr if the texts or pairs of these files have accents in two forms of Unicode."""
+    from tinyattn.data.forms import mixed_forms
+
+    known = {
+        str(path): text if isinstance(text, str) else "\n".join(f"{q}\t{a}" for q, a in text)
+        for path, text in texts.items() if text
+    }  # fmt: skip
+    if remark := mixed_forms(known):
+        click.echo(f"note: {remark}", err=True)
+
+
+def note_alike(predictions: Sequence[str], answers: Sequence[str]) -> None:
+    """Say on stderr how many answers are wrong by the form of Unicode of their accents alone."""
+    from tinyattn.data.forms import ADVICE, look_alike
+
+    if count := sum(map(look_alike, predictions, answers)):
+        click.echo(f"note: {count} of {len(answers)} answers count as wrong and look right: only "
+                   f"the form of their accents is another; {ADVICE}", err=True)  # fmt: skip
 
 
 def print_json(value: Any) -> None:

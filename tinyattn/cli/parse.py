@@ -12,19 +12,18 @@ import click
 from tinyattn.cli.options import (
     ATTENTION,
     DEVICE,
-    FILE,
-    FOLDER,
     JSON,
     OVERWRITE,
     PENALTY,
     SEED,
     WORKERS,
+    note_forms,
     open_device,
     option,
-    parse_penalties,
     print_json,
 )
 from tinyattn.cli.outputs import spare
+from tinyattn.cli.types import FILE, FOLDER, Amount, parse_penalties
 
 
 @click.command()
@@ -32,7 +31,7 @@ from tinyattn.cli.outputs import spare
 @ATTENTION
 @PENALTY
 @option("--from", "start", type=FILE, help="Judge this run's parser by TREEBANK; train none.")
-@option("--epochs", type=click.IntRange(1), help="Passes over the sentences.")
+@option("--epochs", type=Amount(), help="Passes over the sentences.")
 @option("--out", type=FOLDER, help="Where to keep the runs; by default nowhere.")
 @OVERWRITE
 @SEED
@@ -74,6 +73,7 @@ def parse(
     from tinyattn.training.settings import SettingError
 
     documents = read_conllu(treebank)
+    note_forms({treebank: " ".join(word for d in documents for s in d for word in s.words)})
     if start is not None:
         if attention or penalties or epochs or out:
             raise click.UsageError("with --from nothing is trained: leave out --attention, "

@@ -17,9 +17,9 @@ from tinyattn.cli.options import (
     WORKERS,
     model_settings,
     option,
-    parse_settings,
     print_json,
 )
+from tinyattn.cli.types import Amount, parse_settings
 
 
 @click.command()
@@ -30,10 +30,10 @@ from tinyattn.cli.options import (
 @POSITIONS
 @PENALTY
 @SET
-@option("--batch", type=click.IntRange(1), help="Texts a step; by default as in pretraining.")
-@option("--characters", default=256, type=click.IntRange(3),
+@option("--batch", type=Amount(), help="Texts a step; by default as in pretraining.")
+@option("--characters", default=256, type=Amount(3),
         help="Size of the vocabulary, which a corpus would decide.")  # fmt: skip
-@option("--steps", default=5, type=click.IntRange(1), help="Steps to look at.")
+@option("--steps", default=5, type=Amount(), help="Steps to look at.")
 @SEED
 @WORKERS
 @JSON
@@ -60,10 +60,10 @@ def profile(
     tinyattn profile --recipe a5 --batch 32
     tinyattn profile --set model.width=512 --attention bigbird
     """
-    import numpy as np
-
     from tinyattn.data import Batch
+    from tinyattn.limits import check_numbers
     from tinyattn.models import GPT
+    from tinyattn.noise import generator
     from tinyattn.report.profile import as_table
     from tinyattn.report.progress import Progress
     from tinyattn.tasks.knowledge import language_model_loss
@@ -75,7 +75,11 @@ def profile(
     train, config_of_model = made.pretrain, made.model_for(characters)
     model = GPT(config_of_model, seed=seed)
     shape = (batch or train.batch, config_of_model.longest + 1)
-    text = np.random.default_rng(seed).integers(1, characters, shape)  # 0 is PAD
+    try:
+        check_numbers(f"a batch of {shape[0]} texts", shape[0] * shape[1])
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--batch") from error
+    text = generator(seed).integers(1, characters, shape)  # 0 is PAD
     with Progress() as bar:
         bar.start(0, steps + 2)
         found = profile_step(

@@ -11,8 +11,6 @@ import click
 from tinyattn.cli.options import (
     ATTENTION,
     DEVICE,
-    FILE,
-    FOLDER,
     JSON,
     OVERWRITE,
     PENALTY,
@@ -23,14 +21,15 @@ from tinyattn.cli.options import (
     WORKERS,
     model_settings,
     note_dropped,
+    note_forms,
     open_device,
     open_stage,
     option,
-    parse_settings,
     print_json,
     stage_options,
 )
 from tinyattn.cli.outputs import draw, finish, spare
+from tinyattn.cli.types import FILE, FOLDER, Choice, parse_settings
 
 
 @click.command()
@@ -107,7 +106,7 @@ def _every_attention(
 
 @click.command()
 @click.argument("corpus", type=FILE)
-@option("--objective", type=click.Choice(["span", "next"]),
+@option("--objective", type=Choice(["span", "next"]),
         help="Span corruption, or plain next-symbol prediction.")  # fmt: skip
 @option("--questions", type=FILE, help="Pairs to mix with the exercises, as finetune takes them.")
 @UNKNOWN
@@ -137,6 +136,8 @@ def pretrain(
     base = "text" if objective == "next" else "fast"
     recipe, run = open_stage("pretrain", options, base, extra)
     pairs = _answered(questions) if questions else None
+    if run.ranks.writes:
+        note_forms({corpus: text, questions: pairs})
     with Progress() as bar:
         trained = knowledge.pretrain(text, recipe, bar.watch(run), questions=pairs, unknown=unknown)
     if not run.ranks.writes:
@@ -197,6 +198,8 @@ def finetune(
     table = "finetune" if pretrained else "scratch"
     base = pretrained.recipe if pretrained else "fast"
     recipe, run = open_stage(table, options, base, {})
+    if run.ranks.writes:
+        note_forms({pairs: known, corpus: text})
     with Progress() as bar:
         trained = knowledge.finetune(
             known, recipe, bar.watch(run), start=pretrained, text=text, unknown=unknown

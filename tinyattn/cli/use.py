@@ -10,20 +10,20 @@ import click
 
 from tinyattn.cli.options import (
     DEVICE,
-    FILE,
-    FOLDER,
     JSON,
     OVERWRITE,
     SEED,
     UNKNOWN,
     WORKERS,
+    note_alike,
     note_dropped,
+    note_forms,
     open_device,
     option,
     print_json,
-    typed,
 )
 from tinyattn.cli.outputs import predictions_of, spare
+from tinyattn.cli.types import FILE, FOLDER, Amount, Choice, Real, typed
 
 if TYPE_CHECKING:
     from tinyattn.tasks.runs import Trained
@@ -99,6 +99,8 @@ def evaluate(
     if trained.about["stage"] == "pretrain" and not trained.about.get("questions"):
         click.echo(f"note: {start} was pretrained, but never taught to answer; finetune it first",
                    err=True)  # fmt: skip
+    note_forms({pairs: asked, train: texts and texts[1], corpus: texts and texts[2]})
+    note_alike(answers, [a or "" for _, a in asked])
     result = score(answers, [a or "" for _, a in asked]) if asked[0][1] is not None else None
     found = consider(texts[0], answers, *texts[1:]) if texts else None
     if as_json:
@@ -175,15 +177,20 @@ def baseline(pairs: Path, guess: str | None, train: Path | None, as_json: bool) 
 
     if (guess is None) == (train is None):
         raise click.UsageError("give either --answer PLACE or --train PAIRS")
-    answers = [a for _, a in read_pairs(pairs) if a is not None]
+    asked = read_pairs(pairs)
+    answers = [a for _, a in asked if a is not None]
     if not answers:
         raise DataError(f"{pairs}: no line has a tab and an answer; there is nothing to score")
     if train is not None:
-        seen = [a for _, a in read_pairs(train) if a is not None]
+        known = read_pairs(train)
+        seen = [a for _, a in known if a is not None]
         if not seen:
             raise DataError(f"{train}: no line has a tab and an answer")
         guess = most_common(seen)
-    result = score([str(guess)] * len(answers), answers)
+        note_forms({pairs: asked, train: known})
+    guesses = [str(guess).rstrip()] * len(answers)  # space at the end does not count
+    note_alike(guesses, answers)
+    result = score(guesses, answers)
     if as_json:
         print_json({"answer": guess, **result.as_dict()})
     else:
@@ -193,10 +200,10 @@ def baseline(pairs: Path, guess: str | None, train: Path | None, as_json: bool) 
 @click.command()
 @option("--from", "start", type=FILE, default="runs/pretrain", help="The run or checkpoint.")
 @option("--prompt", type=typed, metavar="TEXT", required=True, help="How the text begins.")
-@option("--count", default=200, type=click.IntRange(1), help="Characters to write.")
-@option("--temperature", default=1.0, type=click.FloatRange(0), help="0 is greedy.")
-@option("--top-k", type=click.IntRange(1), help="Draw from the k most likely only.")
-@option("--top-p", type=click.FloatRange(0, 1, min_open=True), help="Draw from the likely share.")
+@option("--count", default=200, type=Amount(), help="Characters to write.")
+@option("--temperature", default=1.0, type=Real(0), help="0 is greedy.")
+@option("--top-k", type=Amount(), help="Draw from the k most likely only.")
+@option("--top-p", type=Real(0, 1, min_open=True), help="Draw from the likely share.")
 @UNKNOWN
 @SEED
 @DEVICE
@@ -206,11 +213,10 @@ def generate(
     top_p: float | None, unknown: str, seed: int, device: str, as_json: bool,
 ) -> None:  # fmt: skip
     """Let a model continue a text."""
-    import numpy as np
-
     from tinyattn.cores import one_blas_thread
     from tinyattn.data.text import DataError
     from tinyattn.models import generate as write
+    from tinyattn.noise import generator
     from tinyattn.tasks.runs import load_run
 
     if temperature == 0 and (top_k or top_p):
@@ -224,7 +230,7 @@ def generate(
     text = trained.vocabulary.decode(ids)
     if not as_json:
         click.echo(text, nl=False)
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     with one_blas_thread():
         for (i,) in write(trained.model, ids[None], count, temperature=temperature, top_k=top_k,
                           top_p=top_p, rng=rng):  # fmt: skip
@@ -241,7 +247,7 @@ def generate(
 @option("--from", "start", type=FILE, default="runs/pretrain", help="The run or checkpoint.")
 @option(
     "--to",
-    type=click.Choice(["bilinear", "multihead"]),
+    type=Choice(["bilinear", "multihead"]),
     default="bilinear",
     help="What its attention becomes.",
 )

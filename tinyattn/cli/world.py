@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from tinyattn.cli.options import FOLDER, JSON, OVERWRITE, SEED, option, print_json
+from tinyattn.cli.options import JSON, OVERWRITE, SEED, option, print_json
+from tinyattn.cli.types import FOLDER
 
 
 @click.command()

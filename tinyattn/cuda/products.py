@@ -21,7 +21,7 @@ from tinyattn.backend import Array, on_gpu
 PRODUCTS = ("float32", "tf32", "bfloat16")
 OLDEST = 80
 """The compute capability, 8.0, from which on GPUs have units for both."""
-_how = ["float32"]  # the innermost context's
+_how = [(object(), "float32")]  # of each context, the newest last, which decides
 
 
 def missing_products(xp: Any, how: str) -> str:
@@ -44,16 +44,17 @@ def products_in(xp: Any, how: str) -> Iterator[None]:
     """
     if why := missing_products(xp, how):
         raise ValueError(why)
-    _how.append(how)
+    mine = object(), how  # contexts may overlap, and end in any order
+    _how.append(mine)
     try:
         yield
     finally:
-        _how.pop()
+        _how.remove(mine)
 
 
 def product(xp: Any, a: Array, b: Array) -> Array:
     """The matrix product of two matrices, computed as the context says. Shapes: (N, C) @ (C, F)."""
-    how = _how[-1]
+    how = _how[-1][1]
     if how == "float32" or a.dtype != xp.float32:
         return xp.matmul(a, b)
     if how == "bfloat16":

@@ -2,6 +2,7 @@
 
 from tinyattn.data.text import DataError, documents_of, read_pairs, read_text
 from tinyattn.data.files import write, write_all
+from tinyattn.data.forms import form_of, look_alike, mixed_forms
 from tinyattn.data.vocabulary import MASK_CHARACTER, PAD_CHARACTER, Vocabulary
 from tinyattn.data.batches import PAD, Batch, pad_rows
 from tinyattn.data.corruption import Corruption
@@ -12,6 +13,7 @@ from tinyattn.data.conllu import Sentence, read_conllu
 
 __all__ = [
     "MASK_CHARACTER", "PAD", "PAD_CHARACTER", "Batch", "Cloze", "Corruption", "DataError", "Gaps",
-    "Phrase", "Sentence", "Vocabulary", "World", "answer_of", "documents_of", "make_world",
-    "pad_rows", "question_example", "read_conllu", "read_pairs", "read_text", "write", "write_all",
+    "Phrase", "Sentence", "Vocabulary", "World", "answer_of", "documents_of", "form_of",
+    "look_alike", "make_world", "mixed_forms", "pad_rows", "question_example", "read_conllu",
+    "read_pairs", "read_text", "write", "write_all",
 ]  # fmt: skip

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tinyattn.data.batches import PAD
+from tinyattn.limits import settle
 
 TITLE_END = re.compile(r"(?<!\b[A-Z])\. ")
 """A full stop and a space, but not behind an initial, as in "Ada B. King"."""
@@ -71,8 +72,11 @@ class Cloze:
     longest: int
 
     def __post_init__(self) -> None:
+        settle(self, signs=False)
         if not (0 <= self.share <= 1 and 0 <= self.inline <= 1):
-            raise ValueError(f"cloze and inline must be in 0..1; got {self.share}, {self.inline}")
+            raise ValueError(
+                f"cloze and inline must be in 0..1; got {self.share:g}, {self.inline:g}"
+            )
         if not (self.cue >= 0 and self.asked >= 1 and self.longest >= 1):
             raise ValueError(
                 "cue must be at least 0, asked and longest at least 1; got "

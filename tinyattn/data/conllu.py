@@ -18,7 +18,9 @@ COLUMNS = 10
 FORM, TAG, GOVERNOR, RELATION = 1, 3, 6, 7
 """The columns that are used, counted from 0; their names in the format are FORM, UPOS, HEAD and
 DEPREL."""
-NEW_DOCUMENT = re.compile(r"# newdoc( |$)")
+NEW_DOCUMENT = re.compile(r"#\s*newdoc(\s|=|$)")
+"""A comment that begins a document, such as `# newdoc id = x`, also without its spaces."""
+SPACES = "; there are spaces where tabs should be"
 SKIPPED = re.compile(r"[0-9]+(-|\.)[0-9]+")
 """Ids of multiword tokens (3-4) and of empty nodes (8.1), which the basic tree does not have."""
 
@@ -61,8 +63,9 @@ def read_conllu(path: str | Path) -> list[list[Sentence]]:
         elif not line.startswith("#"):
             columns = line.split("\t")
             if len(columns) != COLUMNS:
+                spaces = SPACES * (len(columns) == 1 and len(line.split()) == COLUMNS)
                 raise _damage(path, number, f"needs {COLUMNS} columns with tabs between them; got "
-                                            f"{len(columns)}")  # fmt: skip
+                                            f"{len(columns)}{spaces}")  # fmt: skip
             if SKIPPED.fullmatch(columns[0]):
                 continue
             if columns[0] != str(len(rows) + 1):

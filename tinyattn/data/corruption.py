@@ -15,6 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tinyattn.limits import settle
+
 
 @dataclass(frozen=True)
 class Corruption:
@@ -39,6 +41,7 @@ class Corruption:
     words: int = 0
 
     def __post_init__(self) -> None:
+        settle(self, signs=False)
         if self.longest < self.shortest or self.shortest < 1:
             raise ValueError(
                 f"Corruption: shortest must be in 1..longest; got {self.shortest}, {self.longest}"

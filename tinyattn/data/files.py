@@ -3,7 +3,7 @@
 A disk fills, a process is killed, a limit is met; and then a file that was being rewritten in place
 is neither the old one nor the new one. So whatever this package writes goes to a temporary file
 beside the old one, is forced to the disk, and takes the old one's name: at any moment there is all
-of the one or all of the other. Next: the vocabulary.
+of the one or all of the other. Next: letters that look the same.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from tinyattn.data.forms import form_known
 from tinyattn.data.text import DataError
 
 PAD_CHARACTER = "\u25a1"  # a white square; its id is 0, as in A5
@@ -68,10 +69,12 @@ class Vocabulary:
             character = error.args[0]
             position = text.index(character) + 1
             start = max(0, position - 20)
+            form = form_known(text, self.ids)
+            otherwise = f"write the text in the form {form}, in which it has all, or " * bool(form)
             raise DataError(
                 f"character {character!r} (U+{ord(character):04X}) at position {position} of "
                 f"{text[start : start + 40]!r} is not in the vocabulary of {len(self)} characters; "
-                "use --unknown drop to leave it out"
+                f"{otherwise}use --unknown drop to leave it out"
             ) from None
 
     def known(self, text: str) -> str:

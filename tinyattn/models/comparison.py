@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import statistics
 import time
-import tracemalloc
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -17,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from tinyattn.attention import AttentionBlock, formula_value, hops, influence, letters
-from tinyattn.cores import one_blas_thread
+from tinyattn.cores import one_blas_thread, traced_memory
+from tinyattn.limits import TICK, check_numbers
 from tinyattn.models.gpt import GPTConfig
 from tinyattn.models.mechanism import new_block
 from tinyattn.tensor import Tensor
@@ -104,6 +104,7 @@ def compare(
         raise ValueError(f"compare: growth needs two lengths or more; got {[*lengths]}")
     length = length or max(lengths)
     longest = max(*lengths, length, GPTConfig.context)
+    check_numbers(f"compare: width {width} and length {longest}", width * (4 * width + longest))
     for name in names:
         if (most := new_block(name, width, heads, longest).longest) < longest:
             raise ValueError(f"compare: {name} takes texts of {most} at most; needs {longest}")
@@ -169,7 +170,7 @@ class _Contestant:
         """The seconds that forward and backward take."""
         began = time.perf_counter()
         self.block(self.x, causal=self.causal).backward(self.g)
-        taken = time.perf_counter() - began
+        taken = max(TICK, time.perf_counter() - began)
         self.x.zero_grad()
         self.block.zero_grad()
         return taken
@@ -179,14 +180,11 @@ class _Contestant:
 
         NumPy reports its arrays to tracemalloc.
         """
-        tracemalloc.start()
-        try:
+        with traced_memory() as grown:
             y = self.block(self.x, causal=self.causal)
-            self.kept[length] = tracemalloc.get_traced_memory()[0]
+            self.kept[length] = grown()[0]
             y.backward(self.g)
-            self.peak[length] = tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
+            self.peak[length] = grown()[1]
         self.x.zero_grad()
         self.block.zero_grad()
 

@@ -16,6 +16,7 @@ import numpy as np
 from tinyattn.backend import asnumpy
 from tinyattn.cores import available_cores, worker_threads
 from tinyattn.graph import no_grad
+from tinyattn.limits import MOST_WORKERS, whole
 from tinyattn.models.gpt import GPT
 
 TOGETHER = 16, 64
@@ -112,6 +113,7 @@ def generate(
         raise ValueError(
             f"generate: ids must be integers and count at least 0; got {kinds}, {count}"
         )
+    whole("generate: count", count)
     lengths = np.array([len(row) for row in rows])
     shortest, longest = int(lengths.min()), int(lengths.max())
     ids = np.zeros((len(rows), longest + count), np.int64)
@@ -155,7 +157,8 @@ def continuations(
     """
     order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
     if workers is None:
-        workers = available_cores() if model.device == "cpu" else 1
+        workers = min(available_cores(), MOST_WORKERS) if model.device == "cpu" else 1
+    whole("workers", workers, 1, MOST_WORKERS)
     fewest, most = TOGETHER
     together = min(most, max(fewest, math.ceil(len(order) / SHARES)))
     groups = [order[i : i + together] for i in range(0, len(order), together)]

@@ -16,10 +16,11 @@ import numpy as np
 
 from tinyattn.attention import ATTENTION, KeyValueCache, parse_attention, spell_out
 from tinyattn.backend import Array, asarray
-from tinyattn.models.layer import Layer, narrow_block, new_layers
+from tinyattn.limits import check_numbers, sizes
+from tinyattn.models.layer import Layer, layers_numbers, narrow_block, new_layers
 from tinyattn.models.perceiver import Perceiver
 from tinyattn.nn import Dropout, Embedding, LayerNorm, LearnedPositions, Linear, Module
-from tinyattn.noise import Noise, check_rate
+from tinyattn.noise import Noise, check_rate, generator
 from tinyattn.tensor import Tensor
 
 MECHANISMS: Mapping[str, Any] = ChainMap({"perceiver": Perceiver}, ATTENTION)
@@ -53,12 +54,13 @@ class GPTConfig:
     gelu: str = "exact"  # or "tanh", the faster approximation
 
     def __post_init__(self) -> None:
-        for field in ("vocabulary", "context", "layers", "heads", "width"):
-            if not isinstance(getattr(self, field), int) or getattr(self, field) < 1:
-                raise ValueError(
-                    f"{field} must be a whole number above 0; got {getattr(self, field)}"
-                )
+        sizes(self, "vocabulary", "context", "layers", "heads", "width")
         check_rate(self.dropout, "dropout")
+        tables = (2 * self.vocabulary + self.context) * self.width
+        check_numbers(
+            f"a GPT of {self.layers} layers and width {self.width}",
+            tables + layers_numbers(self.layers, self.width),
+        )
         if self.width % self.heads:
             raise ValueError(f"heads must divide width {self.width}; got {self.heads}")
         choices = {"positions": ["learned", "rotary"], "gelu": ["exact", "tanh"]}
@@ -128,7 +130,7 @@ class GPT(Module):
     """
 
     def __init__(self, config: GPTConfig, *, seed: int = 0, device: str = "cpu") -> None:
-        rng = np.random.default_rng(seed)
+        rng = generator(seed)
         self.config = config
         # Asked in every call, so found out once.
         self.longest, self.cannot = config.longest, config.cannot

@@ -85,6 +85,11 @@ def new_layers(
     ]  # fmt: skip
 
 
+def layers_numbers(count: int, width: int) -> int:
+    """How many parameters the matrices of so many layers have: of the attention and of thinking."""
+    return count * (4 + 2 * 4) * width**2
+
+
 def narrow_block(attention: str, options: dict[str, int], longest: int) -> AttentionBlock:
     """Such a block, as narrow as can be: to see whether its options fit, and what it can do.
 

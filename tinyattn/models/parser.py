@@ -16,9 +16,10 @@ import numpy as np
 from tinyattn import ops
 from tinyattn.attention import ABILITIES, ATTENTION, padding, parse_attention, split_heads
 from tinyattn.backend import asarray
-from tinyattn.models.layer import Layer, narrow_block, new_layers
+from tinyattn.limits import check_numbers, sizes
+from tinyattn.models.layer import Layer, layers_numbers, narrow_block, new_layers
 from tinyattn.nn import Dropout, Embedding, LayerNorm, LearnedPositions, Linear, Module, Rotary
-from tinyattn.noise import Noise, check_rate
+from tinyattn.noise import Noise, check_rate, generator
 from tinyattn.tensor import Tensor
 
 NO_SYMBOL, ROOT = 0, 1
@@ -44,12 +45,13 @@ class ParserConfig:
     attention: str = "multihead"  # a name in ATTENTION that looks both ways, and options
 
     def __post_init__(self) -> None:
-        for field in ("symbols", "relations", "context", "layers", "heads", "width", "label_width"):
-            if not isinstance(getattr(self, field), int) or getattr(self, field) < 1:
-                raise ValueError(
-                    f"{field} must be a whole number above 0; got {getattr(self, field)}"
-                )
+        sizes(self, "symbols", "relations", "context", "layers", "heads", "width", "label_width")
         check_rate(self.dropout, "dropout")
+        rows = self.symbols + self.context + 2 * self.relations * self.label_width
+        check_numbers(
+            f"a parser of {self.layers} layers and width {self.width}",
+            rows * self.width + layers_numbers(self.layers, self.width),
+        )
         if self.positions not in ("learned", "rotary"):
             raise ValueError(f"positions must be 'learned' or 'rotary'; got {self.positions!r}")
         if self.width % self.heads or self.width % 2:
@@ -104,7 +106,7 @@ class Parser(Module):
     """
 
     def __init__(self, config: ParserConfig, *, seed: int = 0, device: str = "cpu") -> None:
-        rng = np.random.default_rng(seed)
+        rng = generator(seed)
         self.config = config
         C, D = config.width, config.label_width
         self.embedding = Embedding(config.symbols, C, rng=rng)

@@ -6,12 +6,21 @@ where stderr is not a terminal. Next: the command line.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import Any
 
 from tqdm import tqdm
 
 from tinyattn.tasks.knowledge import RunOptions
+
+
+def _is_watched() -> bool:
+    """Whether stderr is a terminal; it may be closed, or, in a service, not there at all."""
+    try:
+        return sys.stderr is not None and sys.stderr.isatty()
+    except ValueError:
+        return False
 
 
 class Progress:
@@ -44,8 +53,8 @@ class Progress:
     def start(self, done: int, total: int) -> None:
         """A new bar, `done` of `total` steps full."""
         self.__exit__()
-        self._bar = tqdm(total=total, initial=done, desc=self._what or None, disable=None,
-                               dynamic_ncols=True)  # fmt: skip
+        self._bar = tqdm(total=total, initial=done, desc=self._what or None,
+                         disable=not _is_watched(), dynamic_ncols=True)  # fmt: skip
 
     def step(self, entry: dict[str, Any]) -> None:
         """One training step, with what was logged about it, if it was."""

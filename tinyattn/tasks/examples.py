@@ -15,6 +15,7 @@ from tinyattn.data.cloze import Cloze, Gaps
 from tinyattn.data.corruption import Corruption
 from tinyattn.data.questions import question_example
 from tinyattn.data.vocabulary import Vocabulary
+from tinyattn.limits import seed_of
 
 Example = tuple[np.ndarray, np.ndarray]  # inputs and targets, of equal length
 
@@ -35,7 +36,7 @@ class Examples:
 
     def __init__(self, *, count: int, batch: int, length: int, seed: int, shuffle: bool) -> None:
         self.count, self.batch, self.length = count, batch, length
-        self.seed, self.shuffle = seed, shuffle
+        self.seed, self.shuffle = seed_of(seed), shuffle
         self.batches_per_epoch = -(-count // batch)
 
     def example(self, index: int, rng: np.random.Generator) -> Example:

@@ -24,6 +24,7 @@ from tinyattn.data.batches import PAD, Batch
 from tinyattn.data.text import documents_of
 from tinyattn.data.vocabulary import Vocabulary
 from tinyattn.graph import no_grad
+from tinyattn.limits import MOST_WORKERS, seed_of, whole
 from tinyattn.models import GPT
 from tinyattn.noise import Noise
 from tinyattn.tasks.examples import Examples, Together
@@ -51,7 +52,10 @@ WATCHED = 8, 128  # examples, and positions in them, whose attention weights are
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Where and how to run. The seed changes what is learned; device and workers its last bits."""
+    """Where and how to run. The seed changes what is learned; device and workers its last bits.
+
+    Raises: ValueError for a seed or a number of workers out of range.
+    """
 
     folder: Path
     seed: int = 0
@@ -61,6 +65,11 @@ class RunOptions:
     ranks: Ranks = ALONE
     on_start: Callable[[int, int], None] = lambda done, total: None
     on_step: Callable[[dict[str, Any]], None] = lambda entry: None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "seed", seed_of(self.seed))
+        if self.workers is not None:
+            whole("workers", self.workers, 1, MOST_WORKERS)
 
     def alone(self) -> AbstractContextManager[None]:
         """Inside, nobody else writes to the folder; see `alone_in`."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,10 @@ from tinyattn.attention import Penalty
 from tinyattn.data.cloze import Cloze
 from tinyattn.data.corruption import Corruption
 from tinyattn.data.text import DataError, read_text
+from tinyattn.limits import settle
 from tinyattn.models import GPTConfig
-from tinyattn.training.settings import SettingError, TrainSettings, build, nearest
+from tinyattn.names import nearest, ours
+from tinyattn.training.settings import SettingError, TrainSettings, build
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,7 @@ class DataSettings:
     validation: float = 0.1  # with "next": the share of the text kept for validation
 
     def __post_init__(self) -> None:
+        settle(self)
         if self.objective not in ("span", "next"):
             raise ValueError(f"objective must be 'span' or 'next'; got {self.objective!r}")
         if self.objective == "next" and self.cloze:
@@ -129,12 +132,18 @@ def load_recipe(
     elif base in recipe_names():
         where, tables = base, tomllib.loads(_file(base))
     else:
-        raise SettingError(f"recipe must be one of {recipe_names()}; got {base!r}")
+        file = "; a file goes with --config" if base.endswith(".toml") else ""
+        raise SettingError(
+            f"recipe must be one of {recipe_names()}; got {base!r}"
+            f"{file or nearest(base, recipe_names(), otherwise=False)}"
+        )
     if config is not None:
         try:
             _merge(tables, tomllib.loads(read_text(config)), str(config))
         except tomllib.TOMLDecodeError as error:
             raise DataError(f"{config}: not TOML: {error}") from error
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"{config}: a value is too long, or nested too deep") from error
     for key, value in (overrides or {}).items():
         table, _, setting = key.partition(".")
         _merge(tables, {table: {setting: value}}, key)
@@ -149,9 +158,25 @@ def recipe_from(tables: dict[str, dict[str, Any]], where: str) -> Recipe:
     tables = {"scratch": tables.get("finetune", {}), **tables}
     if "vocabulary" in tables.get("model", {}):
         raise SettingError(f"{where}: model.vocabulary follows from the corpus; leave it out")
+    for table in TABLES:
+        for key in tables.get(table, {}):
+            home = home_of(key, table)
+            if home and home.partition(".")[0] != table:
+                raise SettingError(f"{where} [{table}]: no setting {key!r}; did you mean {home!r}?")
     parts = {**tables, "model": {"vocabulary": 1, **tables.get("model", {})}}
     return Recipe(**{t: build(kind, dict(parts.get(t, {})), f"{where} [{t}]")
                      for t, kind in TABLES.items()})  # fmt: skip
+
+
+def home_of(key: str, table: str = "") -> str:
+    """`TABLE.KEY` of the setting that is called so here, or elsewhere; empty if there is none.
+
+    Args: table: where it is looked for first.
+    """
+    of = {table: {field.name for field in fields(kind)} for table, kind in TABLES.items()}
+    name = ours(key, set().union(*of.values()))
+    homes = [table for table, names in of.items() if name in names]
+    return f"{table if table in homes else homes[0]}.{name}" if homes else ""
 
 
 def _merge(tables: dict[str, Any], more: dict[str, Any], where: str) -> None:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tinyattn.noise import generator
+
 SHUFFLES = 1999
 """Random reassignments behind a p-value, which is then a multiple of 1/2000."""
 
@@ -121,7 +123,7 @@ def probe(
     hits = weight_NM[used, home_N[used]].sum().round(9)  # sums of thirds differ in last bits
     share_M = np.bincount(home_N, minlength=len(column_of)) / len(homes)
     chance = (weight_NM.sum(axis=0) @ share_M).round(9)
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     dealt = np.array([  # by sorting, since NumPy may change how it shuffles
         weight_NM[used, home_N[np.argsort(rng.random(len(homes)))[used]]].sum()
         for _ in range(SHUFFLES)

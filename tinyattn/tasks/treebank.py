@@ -18,6 +18,7 @@ from tinyattn.data.batches import PAD
 from tinyattn.data.conllu import Sentence
 from tinyattn.data.text import DataError
 from tinyattn.models.parser import NO_SYMBOL, ROOT
+from tinyattn.noise import generator
 from tinyattn.tasks.examples import Example, Examples
 
 Tree = tuple[Sequence[int], Sequence[str]]
@@ -44,7 +45,7 @@ def split(
             "a treebank of one document cannot be split into documents to learn from and documents "
             "to be judged by; mark more with `# newdoc`"
         )
-    order = np.random.default_rng(seed).permutation(len(documents))
+    order = generator(seed).permutation(len(documents))
     held = min(max(1, round(share * len(documents))), len(documents) - 1)
     parts = [sorted(order[held:]), sorted(order[:held])]
     train, test = ([s for i in part for s in documents[i]] for part in parts)

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from tinyattn.backend import get_device
+from tinyattn.limits import seed_of
 from tinyattn.theory.finding import Finding, shown
 from tinyattn.theory.lab import Domain, Lab
 
@@ -136,7 +137,7 @@ def judge(claim: Claim, *, draws: int = DRAWS, seed: int = 0, device: str = "cpu
     get_device(device)
     if claim.corrected is None:  # an opinion
         return Result(claim, "", "", "")
-    start = [seed, zlib.crc32(claim.id.encode())]
+    start = [seed_of(seed), zlib.crc32(claim.id.encode())]
     counterexample = found = unexpected = ""
     if claim.literal is not None:
         fails, counterexample = _tried(claim.literal, claim.witness, start, device)

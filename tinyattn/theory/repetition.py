@@ -17,6 +17,7 @@ import numpy as np
 
 from tinyattn import ops
 from tinyattn.models.generate import next_ids
+from tinyattn.noise import generator
 from tinyattn.tensor import Tensor
 
 ROUNDING = 1e-6
@@ -58,7 +59,7 @@ class Trigram:
         Temperature 0 takes the likeliest word; of ties it takes the first, which the limit of small
         temperatures does not: that draws from them.
         """
-        rng = np.random.default_rng(seed)
+        rng = generator(seed)
         yield first
         yield second
         while True:

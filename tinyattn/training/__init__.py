@@ -12,7 +12,8 @@ from tinyattn.training.observer import Observer
 from tinyattn.training.profile import Profile, profile_step
 from tinyattn.training.checkpoint import Checkpoint, CheckpointError
 from tinyattn.training.metrics import Log, read_metrics
-from tinyattn.training.loop import Fit, Interrupted, TrainingFailed
+from tinyattn.training.signals import Interrupted
+from tinyattn.training.loop import Fit, TrainingFailed
 
 __all__ = [
     "AdamW", "Checkpoint", "CheckpointError", "Fit", "FlatParameters", "Interrupted", "Log",

@@ -92,10 +92,13 @@ def load(path: str | Path) -> Checkpoint:
             arrays = {}
             if FORMAT in header:
                 arrays = {name: file.get_tensor(name) for name in file.keys()}
+        if foreign := {str(a.dtype) for a in arrays.values() if a.dtype.isbuiltin != 1}:
+            raise TypeError(f"it has numbers of type {', '.join(foreign)}")
     except FileNotFoundError as error:
         raise CheckpointError(f"{path}: no such file") from error
     except (OSError, SafetensorError, ValueError, TypeError, AttributeError) as error:
-        # The last two are NumPy's for a type that it does not have, such as bfloat16.
+        # The last two are for a type that NumPy does not have, such as bfloat16; another package
+        # may have taught it one.
         raise CheckpointError(
             f"{path}: not a checkpoint, or damaged: {str(error).splitlines()[0]}"
         ) from error

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from typing import Any, Protocol
 from tinyattn.cuda.products import products_in
 from tinyattn.data.batches import Batch
 from tinyattn.data.files import Content, check_writable
+from tinyattn.limits import seed_of
 from tinyattn.nn import Module
 from tinyattn.training import checkpoint
 from tinyattn.training.checkpoint import Checkpoint, moments, restore, write_errors
@@ -27,6 +27,7 @@ from tinyattn.training.metrics import METRICS, Log
 from tinyattn.training.optimizers import Optimizer
 from tinyattn.training.ranks import ALONE, Ranks
 from tinyattn.training.settings import TrainSettings
+from tinyattn.training.signals import Interrupted, named, stop_asked
 from tinyattn.training.step import Loss, Step
 
 CHECKPOINT = "checkpoint.safetensors"
@@ -43,10 +44,6 @@ class Data(Protocol):
 
     def tokens_before(self, step: int) -> int:
         """How many tokens, PADs included, the steps before this one have read."""
-
-
-class Interrupted(Exception):
-    """The user asked to stop; a checkpoint was kept."""
 
 
 class TrainingFailed(Exception):
@@ -80,6 +77,9 @@ class Fit:
     ranks: Ranks = ALONE
     on_step: Callable[[dict[str, Any]], None] = lambda entry: None
 
+    def __post_init__(self) -> None:
+        self.seed = seed_of(self.seed)  # Python's own number, since the checkpoint's JSON has it
+
     def run(
         self, model: Module, loss: Loss, data: Data, resume: Checkpoint | None = None
     ) -> list[dict[str, Any]]:
@@ -88,13 +88,13 @@ class Fit:
         Nothing is written before all is checked. Where an earlier run lies in the folder, it stays
         whole until this one keeps its first checkpoint.
 
-        Raises: Interrupted after Ctrl-C, TrainingFailed if the loss is not a number; in both
-            cases the folder holds the last good checkpoint, if one has been written. ValueError
-            for products that the device does not have.
+        Raises: Interrupted after a signal to stop, TrainingFailed if the loss is not a number; in
+            both cases the folder holds the last good checkpoint, if one has been written.
+            ValueError for products that the device does not have.
         """
         total = self.settings.total_steps(data.batches_per_epoch)
         schedule = self.settings.make_schedule(total, self.corpus_tokens)
-        start = int(resume.about["step"]) if resume else 0
+        start = number = int(resume.about["step"]) if resume else 0
         optimizers = self._optimizers(model, resume)
         take = Step(loss, optimizers, seed=self.seed, clip=self.settings.clip, workers=self.workers,
                     ranks=self.ranks)  # fmt: skip
@@ -109,7 +109,7 @@ class Fit:
         )  # fmt: skip
         saved = time.perf_counter()
         exactly = products_in(take.xp, self.settings.products)
-        with _interrupt_flag() as interrupted, exactly, take:
+        with stop_asked() as asked, exactly, take:
             for step, batch in zip(range(start, total), _batches(data, start), strict=False):
                 learning_rate = schedule(step, data.tokens_before(step))
                 number, last = step + 1, step + 1 == total
@@ -127,16 +127,19 @@ class Fit:
                     epoch = step // data.batches_per_epoch + 1
                     entry = log.add(result, epoch, learning_rate, more)
                 self.on_step(entry)
-                stopped = self.ranks.any_of(interrupted())
+                stopped = self.ranks.any_of(asked())
                 if last or stopped or time.perf_counter() - saved > SAVE_SECONDS:
                     with self._failures(log):
                         result.check()
                     self._save(model, optimizers, number, total, log)
                     saved = time.perf_counter()
-                if stopped and not last:
-                    self.ranks.any_of(False)  # nobody leaves before the first has written
-                    raise Interrupted(f"stopped after step {number} of {total}")
-        self.ranks.any_of(False)  # nobody reads what the first has not written
+                if stopped:
+                    break
+            # Asked once more: nobody goes on before the first has written.
+            if stopped := self.ranks.any_of(asked()):
+                raise Interrupted(
+                    f"stopped{named(stopped)} after step {number} of {total}", stopped
+                )
         return log.entries
 
     def _optimizers(self, model: Module, resume: Checkpoint | None) -> list[Optimizer]:
@@ -183,24 +186,3 @@ def _batches(data: Data, start: int) -> Iterator[Batch]:
     for epoch in itertools.count(first):
         yield from data.epoch(epoch)[index:]
         index = 0
-
-
-@contextmanager
-def _interrupt_flag() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C is noticed between steps, so that no step is left half done; twice stops at once."""
-    pressed: list[int] = []
-
-    def handle(number: int, frame: Any) -> None:
-        if pressed:
-            raise KeyboardInterrupt
-        pressed.append(number)
-
-    try:
-        before = signal.signal(signal.SIGINT, handle)
-    except ValueError:  # not in the main thread: whoever called us handles Ctrl-C
-        yield lambda: False
-        return
-    try:
-        yield lambda: bool(pressed)
-    finally:
-        signal.signal(signal.SIGINT, before)

@@ -2,7 +2,7 @@
 
 One JSON object a line, appended as it happens, so that a crash costs a line at most. The log ends
 before the first line that is none: that is dropped when the run goes on, with all that follows it.
-Next: the loop.
+Next: being asked to stop.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tinyattn.data.files import Content, append, write_all
+from tinyattn.limits import TICK
 from tinyattn.training.checkpoint import write_errors
 from tinyattn.training.step import StepResult
 
@@ -82,7 +83,7 @@ class Log:
         self, result: StepResult, epoch: int, learning_rate: float, measured: dict[str, Any]
     ) -> dict[str, Any]:
         """Write a line about the last step, and return it."""
-        seconds = self._now - self._began
+        seconds = max(TICK, self._now - self._began)
         entry = {
             "step": result.step + 1,
             "epoch": epoch,

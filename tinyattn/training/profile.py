@@ -9,7 +9,6 @@ get below. Next: checkpoints.
 from __future__ import annotations
 
 import time
-import tracemalloc
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -18,7 +17,9 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from tinyattn.backend import Array
+from tinyattn.cores import traced_memory
 from tinyattn.data.batches import Batch
+from tinyattn.limits import TICK, whole
 from tinyattn.op import observed
 from tinyattn.training.observer import CLIPPING, OPTIMIZER, Observer, Row, part
 from tinyattn.training.optimizers import Optimizer
@@ -51,7 +52,7 @@ class Profile:
     @property
     def busy(self) -> float:
         """Seconds that threads compute, the workers and the main thread that adds up for them."""
-        return sum(row.seconds for row in self.rows)
+        return max(TICK, sum(row.seconds for row in self.rows))
 
     @property
     def floor(self) -> float:
@@ -93,6 +94,7 @@ def profile_step(
         loss, optimizers, clip, workers: as a Step has them.
         on_step: is told of each step, `steps` + 2 in all.
     """
+    whole("steps", steps, 1)
     observer = Observer()
     with _ObservedStep(observer, loss, optimizers, clip=clip, workers=workers) as take:
 
@@ -109,14 +111,12 @@ def profile_step(
             for number in range(steps):
                 step(number)
         seconds, own = time.perf_counter() - began, time.thread_time() - own_began
+        seconds = max(TICK, seconds)
         rows = observer.rows(steps, own)
         rate = max(rate, product_rate(take.workers))
-        tracemalloc.start()
-        try:
+        with traced_memory() as grown:
             step(steps)
-            peak = tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
+            peak = grown()[1]
     return Profile(rows, take.workers, steps, positions, seconds / steps, rate, peak)
 
 
@@ -134,7 +134,7 @@ def product_rate(workers: int, rounds: int = 5) -> float:
             began = time.thread_time()
             np.matmul(a, b, out=out)
             taken.append(time.thread_time() - began)
-        return PRODUCT**3 / min(taken)
+        return PRODUCT**3 / max(TICK, min(taken))
 
     with ThreadPoolExecutor(workers) as executor:
         return sum(executor.map(best, range(workers))) / workers

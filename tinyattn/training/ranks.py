@@ -20,12 +20,12 @@ import time
 import traceback
 from functools import cache
 from types import TracebackType
-from typing import Any
 
 import numpy as np
 
 from tinyattn.backend import Array, connect_gpus
 from tinyattn.cores import available_cores
+from tinyattn.limits import MOST_WORKERS, brief
 
 LAUNCHED = "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"
 """Where MPICH, Open MPI and Slurm tell how many processes they have started."""
@@ -39,7 +39,10 @@ FAREWELL = 0.2
 
 
 class MissingMPI(Exception):
-    """Several processes were started, and what connects them is not installed, or another one."""
+    """Several processes were started, and what connects them is not installed, or another one.
+
+    Or it cannot be told how many were.
+    """
 
 
 class RanksDiffer(Exception):
@@ -59,14 +62,19 @@ class Ranks:
     @property
     def workers(self) -> int:
         """Threads that each process should have: the cores, shared with its neighbours."""
-        return max(1, available_cores() // _told(NEIGHBOURS, self.size))
+        return max(1, min(available_cores() // self.neighbours, MOST_WORKERS))
+
+    @property
+    def neighbours(self) -> int:
+        """The processes of the run on this computer."""
+        return 1
 
     def add_up(self, array: Array) -> None:
         """The sum of what all ranks have in its place, everywhere the same bits."""
 
-    def any_of(self, flag: bool) -> bool:
-        """Whether it is so for any of the ranks. It waits for all of them."""
-        return flag
+    def any_of(self, number: int) -> int:
+        """The largest number that any of the ranks gives, such as 0 for no. It waits for all."""
+        return number
 
     def agree(self, what: str) -> None:
         """Raises: RanksDiffer, on all ranks, unless all of them say the same."""
@@ -87,26 +95,36 @@ class MPIRanks(Ranks):
         except ImportError as error:
             raise MissingMPI(
                 "started by mpiexec, but mpi4py is missing; install it with: "
-                "pip install 'tinyattn[mpi]'"
+                f"pip install 'tinyattn[mpi]'{to_be_alone()}"
+            ) from error
+        except RuntimeError as error:  # it is there, and looks for a library in vain
+            raise MissingMPI(
+                "started by mpiexec, but mpi4py finds no MPI; install one with: "
+                f"pip install 'tinyattn[mpi]'{to_be_alone()}"
             ) from error
         self._mpi, self._all = MPI, MPI.COMM_WORLD
         self.rank, self.size = self._all.rank, self._all.size
         if self.size != started():
             raise MissingMPI(
                 f"{started()} processes were started, and mpi4py sees {self.size}: it belongs to "
-                "another MPI; use the mpiexec that came with it"
+                f"another MPI; use the mpiexec that came with it{to_be_alone()}"
             )
         sys.excepthook = self._unexpected
+
+    @property
+    def neighbours(self) -> int:
+        """The processes of the run on this computer; all of them, if nobody tells."""
+        return _told(NEIGHBOURS, least=1)[1] or self.size
 
     def add_up(self, array: Array) -> None:
         """The sum, in place. NumPy's arrays are handed over as they are."""
         self._all.Allreduce(self._mpi.IN_PLACE, array)
 
-    def any_of(self, flag: bool) -> bool:
-        """Whether it is so for any of the ranks. It waits for all of them."""
-        found = np.array([flag], np.int32)
+    def any_of(self, number: int) -> int:
+        """The largest number that any of the ranks gives, such as 0 for no. It waits for all."""
+        found = np.array([number], np.int32)
         self._all.Allreduce(self._mpi.IN_PLACE, found, op=self._mpi.MAX)
-        return bool(found[0])
+        return int(found[0])
 
     def agree(self, what: str) -> None:
         """Raises: RanksDiffer, on all ranks, unless all of them say the same."""
@@ -119,8 +137,8 @@ class MPIRanks(Ranks):
 
     def end_all(self, status: int) -> None:
         """End all ranks, since this one cannot go on and the others would wait for it."""
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in filter(None, (sys.stdout, sys.stderr)):  # a service may have none
+            stream.flush()
         time.sleep(FAREWELL)
         self._all.Abort(status)
 
@@ -142,7 +160,7 @@ class GPURanks(MPIRanks):
         # Of the GPUs that may be used, this process is to see but its own; and before MPI starts,
         # which may look for GPUs too.
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-        place = _told(PLACE, 0)
+        place = _told(PLACE, least=0)[1] or 0
         own = visible.split(",")[place % len(visible.split(","))] if visible else str(place)
         os.environ["CUDA_VISIBLE_DEVICES"] = own
         super().__init__()
@@ -157,8 +175,17 @@ class GPURanks(MPIRanks):
 
 
 def started() -> int:
-    """How many processes mpiexec has started; 1 if it has not."""
-    return _told(LAUNCHED, 1)
+    """How many processes mpiexec has started; 1 if it has not. Raises: MissingMPI, see `_told`."""
+    return _told(LAUNCHED, least=1)[1] or 1
+
+
+def to_be_alone() -> str:
+    """What to do where a single process has inherited that there are more, behind another advice.
+
+    As in a job of a scheduler, whose programs all see how many it started.
+    """
+    name, number = _told(LAUNCHED, least=1)
+    return f"; if it is to run alone, unset {name}, which says {number}" if name else ""
 
 
 @cache
@@ -169,7 +196,18 @@ def all_ranks(device: str = "cpu") -> Ranks:
     return MPIRanks() if device == "cpu" else GPURanks()
 
 
-def _told(names: tuple[str, ...], default: int) -> int:
-    """A number that one of these environment variables tells."""
-    told: list[Any] = [os.environ[name] for name in names if name in os.environ]
-    return int(told[0]) if told else default
+def _told(names: tuple[str, ...], *, least: int) -> tuple[str, int | None]:
+    """The first of these environment variables that tells a number, and the number.
+
+    One that is empty tells nothing. Raises: MissingMPI for what is no whole number of at least
+    `least`.
+    """
+    for name in names:
+        if text := os.environ.get(name, "").strip():
+            if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) >= least):
+                raise MissingMPI(
+                    f"{name}, in the environment, must be a whole number of at least {least}; got "
+                    f"{brief(text)}; unset it to run alone"
+                )
+            return name, int(text)
+    return "", None

@@ -7,11 +7,12 @@ suggests the nearest one that does. Next: several processes.
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 from tinyattn.cuda.products import PRODUCTS
+from tinyattn.limits import brief, settle
+from tinyattn.names import nearest
 from tinyattn.nn import Module
 from tinyattn.training.optimizers import (
     Decays,
@@ -50,16 +51,16 @@ class TrainSettings:
     products: str = "float32"  # on a GPU also "tf32" or "bfloat16", see tinyattn.cuda.products
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch", "clip"):
-            if not getattr(self, name) > 0:
-                raise SettingError(f"{name} must be above 0; got {getattr(self, name)}")
+        try:
+            settle(self, above=("epochs", "batch", "clip"))
+            self.make_schedule(1, 1)
+        except ValueError as error:
+            raise SettingError(str(error)) from error
         if not (0 <= self.weight_decay < 1 and 0 < self.adam_scale < 1e6):
             raise SettingError(
-                "weight_decay must be in 0..1 and adam_scale above 0; got "
+                "weight_decay must be in 0..1, and adam_scale above 0 and below 1e6; got "
                 f"{self.weight_decay} and {self.adam_scale}"
             )
-        if self.steps < 0:
-            raise SettingError(f"steps must be at least 0; got {self.steps}")
         if self.optimizer not in ("muon", "adamw"):
             raise SettingError(f"optimizer must be 'muon' or 'adamw'; got {self.optimizer!r}")
         if self.decay not in DECAYS:
@@ -68,10 +69,6 @@ class TrainSettings:
             raise SettingError(f"products must be one of {PRODUCTS}; got {self.products!r}")
         if self.schedule == "a5-cyclic" and self.end_epochs < 1:
             raise SettingError("schedule 'a5-cyclic' needs end_epochs, where its cosine ends")
-        try:
-            self.make_schedule(1, 1)
-        except ValueError as error:
-            raise SettingError(str(error)) from error
 
     def total_steps(self, per_epoch: int) -> int:
         """How many steps this stage takes."""
@@ -102,21 +99,13 @@ def build(kind: type[T], values: dict[str, Any], where: str) -> T:
     known = {field.name: field for field in fields(kind)}  # type: ignore[arg-type]
     for key, value in values.items():
         if key not in known:
-            raise SettingError(f"{where}: no setting {key!r}{nearest(key, list(known))}")
+            raise SettingError(f"{where}: no setting {key!r}{nearest(key, known)}")
         wanted = str(known[key].type)
-        if wanted == "float" and type(value) is int:
-            values[key] = float(value)
-        elif type(value).__name__ != wanted:
+        if type(value).__name__ != wanted and (wanted, type(value)) != ("float", int):
             raise SettingError(
-                f"{where}: {key} must be {wanted}; got {type(value).__name__} {value!r}"
+                f"{where}: {key} must be {wanted}; got {type(value).__name__} {brief(value)}"
             )
     try:
         return kind(**values)
     except (ValueError, SettingError, TypeError) as error:
         raise SettingError(f"{where}: {error}") from error
-
-
-def nearest(key: str, known: list[str]) -> str:
-    """A suggestion to put behind "there is no such key"."""
-    close = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
-    return f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(sorted(known))}"

@@ -28,6 +28,7 @@ import numpy as np
 from tinyattn.backend import Array, asnumpy, on_gpu, tiles
 from tinyattn.cores import worker_threads
 from tinyattn.data.batches import Batch
+from tinyattn.limits import MOST_WORKERS, seed_of, whole
 from tinyattn.noise import Noise
 from tinyattn.tensor import Tensor, gradients
 from tinyattn.training.optimizers import Optimizer
@@ -84,6 +85,7 @@ class Step:
         clip: the largest gradient norm.
         workers: threads; by default one a core, on a GPU one.
         ranks: the processes that share the batch.
+    Raises: ValueError for a seed or a number of workers out of range.
     """
 
     def __init__(
@@ -97,9 +99,12 @@ class Step:
         ranks: Ranks = ALONE,
     ) -> None:
         self.ranks = ranks
-        self.loss, self.optimizers, self.seed, self.clip = loss, optimizers, seed, clip
+        self.loss, self.optimizers, self.clip = loss, optimizers, clip
+        self.seed = seed_of(seed)
         self.xp = optimizers[0].flat.xp
-        self.workers = workers or (1 if on_gpu(self.xp) else ranks.workers)
+        self.workers = whole(
+            "workers", workers or (1 if on_gpu(self.xp) else ranks.workers), 1, MOST_WORKERS
+        )
         ranks.agree(f"workers {self.workers}")  # they decide what each takes of a batch
         self.executor = ThreadPoolExecutor(self.workers)
         self._failed = self.xp.zeros(1, dtype=self.xp.int32)  # on a GPU, whether a step has

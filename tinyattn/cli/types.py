@@ -1,0 +1,108 @@
+"""Chapter 12, continued: what is typed, as numbers, names and settings. Next: options."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tinyattn.limits import MOST, brief
+from tinyattn.names import nearest
+
+FOLDER = click.Path(path_type=Path, file_okay=False)
+FILE = click.Path(path_type=Path)
+
+
+def typed(text: str) -> str:
+    """What was typed, read as UTF-8 where the locale could not decode it."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
+
+
+class Amount(click.IntRange):
+    """The type of an option that is a number of things, or a seed."""
+
+    def __init__(self, least: int = 1, most: int = MOST) -> None:
+        super().__init__(least)
+        self.most = most
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number that was typed."""
+        number = int(super().convert(value, param, ctx))
+        if number > self.most:
+            self.fail(f"must be at most {self.most}; got {brief(number)}", param, ctx)
+        return number
+
+
+class Real(click.FloatRange):
+    """The type of an option that is a number: in a range, and neither NaN nor infinite."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """The number that was typed."""
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"must be finite; got {value}", param, ctx)
+        return number
+
+
+class Choice(click.Choice[str]):
+    """The type of an option that is one of some names, and suggests the nearest."""
+
+    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
+        """What is wrong, and what was meant."""
+        message = super().get_invalid_choice_message(value, ctx)
+        return f"{message.rstrip('.')}{nearest(str(value), self.choices, otherwise=False)}"
+
+
+def parse_penalties(penalties: tuple[str, ...]) -> dict[str, float]:
+    """`focus=0.01` and `near=0.001,cap=64` as the settings focus, near and cap."""
+    found: dict[str, float] = {}
+    for item in penalties:
+        for position, part in enumerate(item.split(",")):
+            key, _, value = part.strip().partition("=")
+            known = ("focus", "near") if position == 0 else ("cap",)
+            if key not in known:
+                near = nearest(key, known, otherwise=False)
+                raise click.BadParameter(
+                    f"want focus=WEIGHT, or near=WEIGHT,cap=SQUARE; got {brief(item)}{near}",
+                    param_hint="--penalty",
+                )
+            try:
+                found[key] = float(value)
+            except ValueError as error:
+                raise click.BadParameter(
+                    f"{key} needs a number, such as {key}=0.01; got {brief(item)}",
+                    param_hint="--penalty",
+                ) from error
+    return found
+
+
+def parse_settings(sets: tuple[str, ...]) -> dict[str, Any]:
+    """`TABLE.KEY=VALUE` with the value as in TOML; a bare word is a string.
+
+    Raises: click.BadParameter for another form, or a value that is too long or too deep to read.
+    """
+    from tinyattn.tasks.recipe import home_of
+
+    settings = {}
+    for item in sets:
+        key, equals, value = item.partition("=")
+        if not equals or "." not in key:
+            home = home_of(key, click.get_current_context().info_name or "")
+            near = f"; did you mean {home}=VALUE?" if home else ""
+            raise click.BadParameter(
+                f"want TABLE.KEY=VALUE; got {item!r}{near}", param_hint="--set"
+            )
+        try:
+            settings[key] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            settings[key] = value
+        except (ValueError, RecursionError) as error:
+            raise click.BadParameter(
+                f"{key}: its value is too long, or nested too deep", param_hint="--set"
+            ) from error
+    return settings
