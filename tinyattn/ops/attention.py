@@ -54,6 +54,8 @@ def attention(
         scale: by default 1/√D.
         dropout: the share of the weights that is dropped.
         noise: where the bits `keep` come from; None means that nothing is dropped.
+
+    What keys and values are where they are hidden does not matter, be it ∞ or NaN.
     """
     check_attention(q, k, v)
     check_rate(dropout, "attention: dropout")
