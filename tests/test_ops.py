@@ -182,6 +182,7 @@ def test_what_was_not_chosen_has_no_say_however_steep_it_is_there(
 STEEP_AND_UNUSED: dict[str, tuple[Callable[[Tensor], Tensor], float]] = {
     "sqrt": (ops.sqrt, 0.0), "log": (ops.log, 0.0), "a power": (lambda x: x**0.5, 0.0),
     "powers": (lambda x: x ** [0.5, 0.5], 0.0), "exponents": (lambda x: [0.0, 0.0] ** x, -1.0),
+    "sigmoid": (ops.sigmoid, math.nan), "tanh": (ops.tanh, math.nan), "erf": (ops.erf, math.nan),
     "1/x": (lambda x: 1 / x, 0.0), "a quotient": (lambda x: x / [2.0, 0.0], 0.0),
     "norm": (lambda x: x.expand_dims(1).norm(axis=1), 0.0),
     "exp": (ops.exp, 1e4),
@@ -211,9 +212,15 @@ FAR_OUT: dict[str, tuple[Callable[[Tensor], Tensor], list[float], list[float], l
         ops.gelu, [-1e4, -10, -5, -3.6, 1e4],
         [0, -7.619853e-23, -1.4332579e-06, -5.727911e-04, 1e4],
         [0, -7.618400e-22, -7.146946e-06, -2.043739e-03, 1]),
+    "gelu beside a NaN": (
+        ops.gelu, [math.nan, -10, math.inf, -math.inf], [math.nan, -7.619853e-23, math.inf, 0],
+        [math.nan, -7.618400e-22, 1, 0]),
     "gelu by tanh": (
-        lambda x: ops.gelu(x, exact=False), [-3e38, -8, -5, 3e38],
-        [0, -3.107783e-21, -2.291796e-07, 3e38], [0, -4.714785e-20, -1.546362e-06, 1]),
+        lambda x: ops.gelu(x, exact=False), [-3e38, -8, -5, 3e38, math.inf],
+        [0, -3.107783e-21, -2.291796e-07, 3e38, math.inf],
+        [0, -4.714785e-20, -1.546362e-06, 1, 1]),
+    "tanh beyond the end": (ops.tanh, [-3e38, 3e38], [-1, 1], [0, 0]),
+    "max beside a NaN": (lambda x: x.max(), [math.nan, 1], [math.nan], [0, 0]),
     "norm of large": (ops.norm, [3e25, 4e25], [5e25], [0.6, 0.8]),
     "norm of small": (ops.norm, [3e-25, 4e-25], [5e-25], [0.6, 0.8]),
     "norm of the smallest": (ops.norm, [1e-44, 0], [1e-44], [1, 0]),
@@ -287,6 +294,17 @@ def test_what_attention_hides_may_be_no_number(
     spoilt[of][:, -2] = bad
     for a, b in zip(run(*spoilt.values()), expected, strict=True):
         assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
+def test_a_query_that_sees_nothing_may_be_no_number(device: str) -> None:
+    q, k = (Tensor(x, requires_grad=True, device=device)
+            for x in ([[-math.inf, 1.0], [1.0, 1.0]], [[1.0, 2.0], [3.0, 4.0]]))  # fmt: skip
+    allowed = asarray(np.array([[False, False], [True, False]]), device=device)
+    y = ops.attention(q, k, Tensor([[5.0], [7.0]], device=device), allowed)
+    y.backward(asarray(np.ones((2, 1)), device=device))
+    assert_array_equal(y.numpy(), [[0], [5]])
+    for leaf in (q, k):
+        assert_array_equal(asnumpy(leaf.grad), np.zeros((2, 2)))
 
 
 def test_hidden_keys_may_be_more_than_there_are_queries(device: str) -> None:
@@ -426,6 +444,19 @@ MISTAKES: dict[str, tuple[type[Exception], Mistake]] = {
     r"split: sizes must add up to 3": (ValueError, lambda x: ops.split(x, [1, 1], axis=1)),
     r"split: sizes must add up to 2,.* 3 equal parts do not; give a list of sizes": (
         ValueError, lambda x: ops.split(x, 3)),
+    r"split: sizes must be whole numbers; got \[1.0, 1.0\]": (
+        TypeError, lambda x: ops.split(x, [1.0, 1.0])),
+    r"stack: needs at least one tensor": (ValueError, lambda x: ops.stack([])),
+    r"stack: .*must match": (ValueError, lambda x: ops.stack([x, x[:, :2]])),
+    r"stack: axis 5 is out of bounds": (ValueError, lambda x: ops.stack([x, x], axis=5)),
+    r"cumsum: axis must be one whole number, or None": (
+        TypeError, lambda x: x.cumsum(axis=(0, 1))),
+    r"mean: np.mean would lose the gradient of a Tensor x: write ops.mean\(x\)": (
+        TypeError, lambda x: np.mean(x)),
+    r"take: indices must be indices; got 18446744073709551615": (
+        IndexError, lambda x: ops.take(x, np.array([2**64 - 1], np.uint64))),
+    r"getitem: index 18446744073709551615 is out of bounds": (
+        IndexError, lambda x: x[np.array([2**64 - 1], np.uint64)]),
     r"split: axis 2 is out of bounds": (ValueError, lambda x: ops.split(x, 3, axis=2)),
     r"reshape: .*\(2, 3\)": (ValueError, lambda x: x.reshape(4, 2)),
     r"transpose: axis 2 is out of bounds": (ValueError, lambda x: x.transpose(0, 2)),

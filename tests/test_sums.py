@@ -38,6 +38,18 @@ def test_ones_are_counted_beyond_what_float32_can_count_one_by_one() -> None:
     assert running_sum(ones[:, :1], 0)[-1] == BEYOND
 
 
+def test_many_weights_sum_to_one() -> None:
+    scores = Tensor(np.zeros((4 * PIECE, 2)), dtype="float32")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sums, "PIECE", 64)
+        for p in (ops.softmax(scores, axis=0), ops.exp(ops.log_softmax(scores, axis=0))):
+            assert_allclose(p.numpy().astype(float).sum(0), 1, rtol=1e-6)
+    large = np.full((4 * PIECE, 2), -16.635533, np.float32)  # e^-16.6 is 2⁻²⁴
+    large[0] = 0
+    p = ops.softmax(Tensor(large), axis=0).numpy().astype(float)
+    assert_allclose(p.sum(0), 1, atol=3e-4)
+
+
 def test_the_gradient_of_a_bias_counts_all_rows() -> None:
     """2²⁴ beside ones is as far from them as that many ones are from the next one."""
     rows = np.ones((4 * PIECE, 2), np.float32)
@@ -57,8 +69,10 @@ def test_an_id_may_occur_more_often_than_float32_can_count() -> None:
     rows = np.ones((4 * PIECE, 2), np.float32)
     rows[0] = 2.0**24
     table = Tensor(np.zeros((2, 2)), dtype="float32", requires_grad=True)
-    ops.embedding(table, np.zeros(len(rows), np.uint8)).backward(rows)
-    assert_allclose(table.grad, [[2.0**24 + len(rows)] * 2, [0, 0]], atol=PIECE)
+    for pick in (lambda ids: ops.embedding(table, ids), lambda ids: table[ids]):
+        table.zero_grad()
+        pick(np.zeros(len(rows), np.uint8)).backward(rows)
+        assert_allclose(table.grad, [[2.0**24 + len(rows)] * 2, [0, 0]], atol=PIECE)
 
 
 @pytest.mark.parametrize("axes", [(0,), (0, 1), (1,), (0, 2)])

@@ -163,6 +163,9 @@ def _data(name: str, value: Any, tensor: Tensor, kind: str) -> Any:
         return asarray(array, device=tensor.device).copy()
     if array.dtype.kind not in "iu" and array.size:
         raise TypeError(f"{name} must be integers; got {array.dtype}")
+    if array.dtype == np.uint64 and isinstance(array, np.ndarray) and array.size:
+        if array.max() > np.iinfo(np.intp).max:  # it would become a negative one
+            raise IndexError(f"{name} must be indices; got {array.max()}")
     return asarray(array, np.intp, device=tensor.device).copy()
 
 

@@ -60,7 +60,7 @@ class Signature:
         for name, value in options.items():
             if hasattr(value, "requires_grad"):
                 raise TypeError(f"{self.name}: {name} is an option, which has no gradient; got a "
-                                "Tensor: give a number, or an array such as .data")  # fmt: skip
+                                "Tensor: give a number, or its .data")  # fmt: skip
         return {k: v if k in self._indices else _plain(v) for k, v in options.items()}
 
     def kinds(self, count: int) -> list[str]:
@@ -109,6 +109,9 @@ class Signature:
     def _unknown(self, name: str) -> str:
         """What to say of an argument that does not exist."""
         known = [p.name for p in self.arrays] + self.options
+        if name in ("dtype", "out"):  # NumPy has called a method: np.sum(x) is x.sum(dtype=..)
+            return (f"{self.name}: np.{self.name} would lose the gradient of a Tensor x: write "
+                    f"ops.{self.name}(x) instead; got the argument {name!r}")  # fmt: skip
         return f"{self.name}: unexpected argument {name!r}{nearest(name, known)}"
 
 

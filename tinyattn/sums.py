@@ -3,8 +3,10 @@
 A float32 has 24 bits, so 16,777,216 + 1 is 16,777,216: whoever counts ones one by one stops there.
 NumPy adds the numbers of a row by halves, which goes much further, but rows to one another one by
 one. So what is long is added here in pieces, and then the pieces' sums. Up to a piece nothing
-changes, and nothing is slower. How a matrix product adds is up to the BLAS, which has this limit
-too: over more than ten million rows the gradient of a weight may miss some. Next: names (names.py).
+changes, and nothing is slower.
+
+How a product of matrices adds is up to the BLAS; `einsum` and indices on several axes add one by
+one. Over more than ten million rows these may miss some. Next: names (names.py).
 """
 
 from __future__ import annotations
@@ -76,6 +78,8 @@ def scatter_add(target: Array, index: Any, values: Array) -> None:
     Raises: IndexError for an index out of range.
     """
     xp = array_module(target)
+    if isinstance(index, tuple) and len(index) == 1:
+        (index,) = index
     if xp is np and is_array(index) and index.dtype.kind in "iu" and index.ndim == 1 and len(index):
         if index.min() < -len(target) or index.max() >= len(target):
             raise IndexError(

@@ -144,6 +144,16 @@ def test_a_step_takes_the_gradients_from_where_backward_leaves_them(name: str) -
     assert losses[-1] < 0.5 * losses[0]
 
 
+@pytest.mark.parametrize("optimizer", [AdamW, Muon])
+def test_each_gradient_counts_once(optimizer: type[AdamW | Muon]) -> None:
+    """What a second step without a backward has of the first is momentum alone."""
+    w = Parameter(np.ones((2, 2)))
+    rule = optimizer([("w", w)], weight_decay=0.0)
+    w.grad = np.full((2, 2), 3.0)
+    rule.step(0.1)
+    assert w.grad is None and not rule.flat.grads.any()
+
+
 def test_a_trainers_gradients_are_not_mixed_with_what_backward_left() -> None:
     w = Parameter(np.ones(3))
     optimizer = AdamW([("w", w)], weight_decay=0.0)

@@ -6,7 +6,8 @@ gradients of its inputs. This first file has what a pocket calculator has. Shape
 NumPy; the decorator sums the gradients back.
 
 Where a slope is infinite, as that of 1/x at 0, a gradient of 0 stays 0: what the loss does not use
-has no say, and 0·∞ would be NaN. Next: functions of one number.
+has no say, and 0·∞ would be NaN. Products and sums of numbers that are themselves ∞ or NaN make no
+such promise. Next: functions of one number.
 """
 
 from __future__ import annotations

@@ -76,7 +76,8 @@ def attention(
     def vjp(g: Array) -> tuple[Array, ...]:
         with np.errstate(invalid="ignore", over="ignore"):
             found = by_blocks(g)
-        if not _finite(xp, found[0]):  # what y has not shown, a hidden key of -∞, shows in dq
+        # What y has not shown, a hidden key of -∞ or a query that sees nothing, shows in these.
+        if not (_finite(xp, found[0]) and _finite(xp, found[1])):
             found = selection.gradients(g)
         return *found, None
 

@@ -66,8 +66,9 @@ def tanh(xp: Any, x: Array) -> Any:
     """
 
     def dx(g: Array) -> Array:
-        _, slope = _logistic(xp, x + x)
-        return g * (4 * slope)
+        near = xp.clip(x, -400, 400)  # 2x may be ∞, and this far out the slope is 0
+        _, slope = _logistic(xp, near + near)
+        return g * where_used(xp, g, 4 * slope)
 
     return xp.tanh(x), (dx,)
 
@@ -82,7 +83,7 @@ def sigmoid(xp: Any, x: Array) -> Any:
     Units:    x nats (log-odds) -> y probability
     """
     y, slope = _logistic(xp, x)
-    return y, (lambda g: g * slope,)
+    return y, (lambda g: g * where_used(xp, g, slope),)
 
 
 def _logistic(xp: Any, x: Array) -> tuple[Array, Array]:
@@ -108,7 +109,7 @@ def erf(xp: Any, x: Array) -> Any:
 
     def dx(g: Array) -> Array:
         near = xp.clip(x, -40, 40)  # its square goes into an exponential, which is 0 from there on
-        return g * xp.exp(-near * near) * (2 / math.sqrt(math.pi))
+        return g * where_used(xp, g, xp.exp(-near * near) * (2 / math.sqrt(math.pi)))
 
     return y, (dx,)
 
@@ -142,7 +143,7 @@ def absolute(xp: Any, x: Array) -> Any:
     Backward: dx = g·sign(x), which is 0 at 0
     Shapes:   y as x
     """
-    return xp.abs(x), (lambda g: xp.where(x == 0, 0, g) * xp.sign(x),)
+    return xp.abs(x), (lambda g: xp.where(x > 0, g, xp.where(x < 0, -g, 0)),)
 
 
 @op
@@ -176,7 +177,7 @@ def gelu(xp: Any, x: Array, *, exact: bool = True) -> Any:
     # Half a tile each: over four arrays go twenty passes, which the cache should hold.
     for tile in backend.tiles(x.size, 2, xp):
         parts = flat_x[tile], flat_y[tile], flat_slope[tile]
-        some_low = x.size and parts[0].min() < LOW
+        some_low = x.size and not parts[0].min() >= LOW  # also where one is NaN
         with np.errstate(invalid="ignore"):  # 0·∞ at -∞, which is below LOW
             formula(xp, *parts)
         if some_low:
@@ -216,12 +217,13 @@ def _gelu_tanh(xp: Any, x: Array, y: Array, slope: Array) -> None:
     xp.tanh(share, out=share)
     share += 1
     share *= 0.5  # s
-    xp.multiply(share, x, out=y)
+    near *= share
     slope *= 6 * d
     slope += 2 * c
-    slope *= 1 - share  # 0 far out, before y makes it overflow
-    slope *= y
+    slope *= near
+    slope *= 1 - share
     slope += share
+    xp.multiply(share, x, out=y)
 
 
 LOW = -3.5

@@ -24,6 +24,10 @@ def _on_device(xp: Any, x: Array, index: Any) -> tuple[tuple[Any, ...], bool]:
     """
     keys = index if isinstance(index, tuple) else (index,)
     host = tuple(np.asarray(k) if isinstance(k, list) else k for k in keys)
+    for key in host:
+        if isinstance(key, np.ndarray) and key.dtype == np.uint64 and key.size:
+            if key.max() > np.iinfo(np.intp).max:
+                raise IndexError(f"index {key.max()} is out of bounds for shape {x.shape}")
     host = tuple(k.astype(np.intp) if is_array(k) and (k.dtype.kind in "iu" or not k.size) else k
                  for k in host)  # fmt: skip
     if xp is not np and all(k is None or k is ... or isinstance(k, (int, slice, np.ndarray))

@@ -90,7 +90,8 @@ def _extreme(name: str, xp: Any, x: Array, axis: Axis, keepdims: bool) -> Any:
     def dx(g: Array) -> Array:
         attains = x == spread(y, x.shape, axes)
         sharers = attains.sum(axis=axes, keepdims=True).astype(x.dtype)
-        return xp.where(attains, spread(g, x.shape, axes) / sharers, 0)
+        # Beside a NaN nobody attains it.
+        return xp.where(attains, spread(g, x.shape, axes) / xp.maximum(sharers, 1), 0)
 
     return y, (dx,)
 
@@ -213,6 +214,8 @@ def cumsum(xp: Any, x: Array, *, axis: int | None = -1) -> Any:
     Backward: dx_j = Σ_{i ≥ j} g_i
     Shapes:   y as x; for None (N,)
     """
+    if isinstance(axis, tuple):
+        raise TypeError(f"cumsum: axis must be one whole number, or None; got {axis}")
     axes_of("cumsum", x.shape, axis)
     flat = x.reshape(-1) if axis is None or x.ndim == 0 else x
     along = -1 if axis is None else axis

@@ -160,7 +160,13 @@ def concatenate(xp: Any, *xs: Array, axis: int = 0) -> Any:
 
 def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
     """Tensors of one shape side by side along a new axis, made of expand_dims and concatenate."""
-    return concatenate([expand_dims(t, axis=axis) for t in tensors], axis=axis)
+    tensors = list(tensors)
+    if not tensors:
+        raise ValueError("stack: needs at least one tensor")
+    try:
+        return concatenate([expand_dims(t, axis=axis) for t in tensors], axis=axis)
+    except ValueError as error:  # of one of the two
+        raise ValueError(f"stack: {str(error).partition(': ')[2]}") from error
 
 
 def split(x: Tensor, sizes: int | Sequence[int], axis: int = 0) -> list[Tensor]:
@@ -178,7 +184,10 @@ def split(x: Tensor, sizes: int | Sequence[int], axis: int = 0) -> list[Tensor]:
                 "parts do not; give a list of sizes"
             )
         sizes = [n // parts] * parts
-    sizes = [operator.index(size) for size in sizes]  # type: ignore[union-attr]
+    try:
+        sizes = [operator.index(size) for size in sizes]  # type: ignore[union-attr]
+    except TypeError:
+        raise TypeError(f"split: sizes must be whole numbers; got {sizes}") from None
     if sum(sizes) != n or any(s < 0 for s in sizes):
         raise ValueError(f"split: sizes must add up to {n}, the size of axis {axis}; got {sizes}")
     before = (slice(None),) * axis

@@ -14,6 +14,8 @@ import numpy as np
 
 from tinyattn.backend import Array
 from tinyattn.op import Mask, op
+from tinyattn.ops.reduce import axes_of
+from tinyattn.sums import sum_over
 
 
 @op
@@ -39,11 +41,12 @@ def softmax(xp: Any, x: Array, allowed: Mask = None, *, axis: int = -1) -> Any:
         m = xp.where(m == -math.inf, 0, m)  # nothing allowed: exp(-∞ - 0) is 0, but -∞ - -∞ is NaN
     y -= m
     xp.exp(y, out=y)
-    y /= xp.maximum(y.sum(axis=axis, keepdims=True), 1)  # exp(m - m) is in it, or nothing at all
+    axes = axes_of("softmax", x.shape, axis)
+    y /= xp.maximum(sum_over(y, axes, keepdims=True), 1)  # exp(m - m) is in it, or nothing at all
 
     def dx(g: Array) -> Array:
         g = g if allowed is None else xp.where(allowed, g, 0)
-        return y * (g - (g * y).sum(axis=axis, keepdims=True))
+        return y * (g - sum_over(g * y, axes, keepdims=True))
 
     return y, (dx, None)
 
@@ -63,6 +66,7 @@ def log_softmax(xp: Any, x: Array, *, axis: int = -1) -> Any:
     Units:    nats
     Raises:   ValueError along an axis of size 0
     """
+    axes = axes_of("log_softmax", x.shape, axis)
     y = x - x.max(axis=axis, keepdims=True)
-    y -= xp.log(xp.exp(y).sum(axis=axis, keepdims=True))
-    return y, (lambda g: g - xp.exp(y) * g.sum(axis=axis, keepdims=True),)
+    y -= xp.log(sum_over(xp.exp(y), axes, keepdims=True))
+    return y, (lambda g: g - xp.exp(y) * sum_over(g, axes, keepdims=True),)

@@ -88,6 +88,8 @@ class AdamW:
 
         list((executor.map if executor else map)(update, tiles(len(self.flat.values), 1, xp)))
         self.flat.changed()
+        if executor is None:
+            self.flat.grads[...] = 0  # each gradient counts once
 
     def state(self) -> dict[str, dict[str, Array]]:
         """What must be kept to go on later: the two moments of every parameter, by name."""
@@ -177,6 +179,8 @@ class Muon:
         pairs = zip(self._matrices(self.flat.values), self._matrices(self.flat.grads), strict=True)
         list(in_turn(move, sorted(pairs, key=lambda pair: -pair[0].size)))  # so all end together
         self.flat.changed()
+        if executor is None:
+            self.flat.grads[...] = 0  # each gradient counts once
 
     def _matrices(self, flat: Array) -> list[Array]:
         """The pieces of an array laid out like the parameters; on a GPU, which is faster at few
