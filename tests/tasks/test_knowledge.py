@@ -13,6 +13,7 @@ from tinyattn.data.text import documents_of
 from tinyattn.tasks.evaluation import answer, score
 from tinyattn.tasks.examples import DocumentExamples
 from tinyattn.tasks.knowledge import RunOptions, finetune, pretrain
+from tinyattn.tasks.lock import LOCK
 from tinyattn.tasks.recipe import Recipe
 from tinyattn.tasks.runs import CONFIG, CURVES, PREDICTIONS, Trained, load_run, open_run
 from tinyattn.training import checkpoint
@@ -147,6 +148,41 @@ def test_a_folder_that_is_no_run_may_hold_somebodys_own_files(tmp_path: Path, na
         open_run(tmp_path, overwrite=False)
     (tmp_path / name).unlink()
     assert open_run(tmp_path, overwrite=False) == tmp_path
+
+
+def test_a_run_that_broke_off_before_its_first_checkpoint_may_be_begun_again(
+    people: World, small: Small, tmp_path: Path
+) -> None:
+    pretrain(people.corpus, small(), RunOptions(tmp_path))
+    (tmp_path / CHECKPOINT).unlink()
+    (tmp_path / LOCK).write_text("1\nelsewhere\n\n")
+    config, log = (tmp_path / CONFIG).read_text(), (tmp_path / METRICS).read_text()
+    assert log
+    for left in (log, log + '{"step": 9, "ep', ""):
+        (tmp_path / METRICS).write_text(left)
+        assert open_run(tmp_path, overwrite=False) == tmp_path
+        with pytest.raises(SettingError, match="to resume; leave out --resume to begin"):
+            open_run(tmp_path, overwrite=False, resume=True)
+
+    refused = "holds .*, and no checkpoint; use --overwrite"
+    for name, text in {
+        METRICS: "mine\n" + log, CONFIG: "# mine\n" + config, PREDICTIONS: "mine",
+        CURVES: "mine",
+    }.items():  # fmt: skip
+        before = {CONFIG: config, METRICS: log}
+        (tmp_path / name).write_text(text)
+        with pytest.raises(SettingError, match=refused):
+            open_run(tmp_path, overwrite=False)
+        (tmp_path / name).unlink()
+        if name in before:
+            (tmp_path / name).write_text(before[name])
+    for text in ("name = 'mine'", "[model]\nwidth = 8\n", "[model]\nwidth = ", "[tool]\na = 1\n"):
+        (tmp_path / CONFIG).write_text(text)
+        with pytest.raises(SettingError, match=refused):
+            open_run(tmp_path, overwrite=False)
+    (tmp_path / CONFIG).write_text(config)
+    pretrain(people.corpus, small(), RunOptions(tmp_path))
+    assert load_run(tmp_path).about["stage"] == "pretrain"
 
 
 def test_only_the_run_itself_can_be_resumed(

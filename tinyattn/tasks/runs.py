@@ -7,13 +7,15 @@ The files in a folder are always of one run. One that is to take the place of an
 leaves it whole until it keeps its first checkpoint; then all its files come at once, and answers
 and curves of the earlier model go. So what is resumed is the run whose files are there; and if a
 process was killed before that first checkpoint, --resume refuses to take the earlier run for the
-one that was begun (lock.py). Next: the examples.
+one that was begun (lock.py). A run that broke off before its first checkpoint, where no other lay,
+leaves only its configuration and its log: it may be begun again. Next: the examples.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import tomllib
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
@@ -32,7 +34,7 @@ from tinyattn.tasks.recipe import Recipe, recipe_from, to_toml
 from tinyattn.training import checkpoint
 from tinyattn.training.checkpoint import Checkpoint, CheckpointError, check_header
 from tinyattn.training.loop import CHECKPOINT
-from tinyattn.training.metrics import METRICS
+from tinyattn.training.metrics import METRICS, begins_as_log
 from tinyattn.training.ranks import ALONE, Ranks
 from tinyattn.training.settings import SettingError, build
 
@@ -148,8 +150,9 @@ def open_run(
     """A folder that a run may be written to. Nothing changes until the run begins.
 
     Args: resumable: whether the caller could go on with a run that is there.
-    Raises: SettingError if a run is there already, or what may be somebody's own files of such
-        names, and neither overwrite nor resume is asked for; or if there is nothing to resume.
+    Raises: SettingError if a run with a checkpoint is there already, or what may be somebody's own
+        files of such names, and neither overwrite nor resume is asked for; or if there is nothing
+        to resume.
     """
     folder = Path(folder)
     there = [name for name in RUN_FILES if os.path.lexists(folder / name)]
@@ -158,15 +161,29 @@ def open_run(
         raise SettingError(
             f"{folder} holds a run already; use {go_on}--overwrite to start again, or another --out"
         )
+    broke_off = there == [CONFIG, METRICS] and _is_ours(folder / CONFIG)
+    broke_off = broke_off and begins_as_log(folder / METRICS)
     if resume and CHECKPOINT not in there:
         begin = "leave out --resume to begin"
-        if there:
+        if there and not broke_off:
             begin = "begin again with --overwrite"
         raise SettingError(f"{folder} holds no checkpoint to resume; {begin}")
-    if there and not (overwrite or resume):
+    if there and not (overwrite or resume or broke_off):
         raise SettingError(f"{folder} holds {', '.join(there)} already, and no checkpoint; use "
                            "--overwrite to replace what is there, or another --out")  # fmt: skip
     return folder
+
+
+def _is_ours(config: Path) -> bool:
+    """Whether a configuration is one that `run_files` wrote, and nobody has changed since."""
+    if not config.is_file():  # a pipe, say, which would let us wait
+        return False
+    try:
+        text = config.read_text(encoding="utf-8")
+        tables = tomllib.loads(text)
+        return tables.keys() >= {"model", "penalty"} and text == to_toml(tables)
+    except (OSError, ValueError, RecursionError, AttributeError):  # the last: a key of no table
+        return False
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from tinyattn.training.step import StepResult
 METRICS = "metrics.jsonl"
 LOG_SECONDS = 1.0  # a line at least this often...
 LOG_LINES = 400  # ...or at this many even steps of the run, whichever is more often
+LONGEST_LINE = 100_000  # bytes; no entry is that long
 
 
 ENTRY = {"step": int, "epoch": int, "loss": float, "learning_rate": float, "seconds": float}
@@ -120,6 +121,18 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
                       "are left out", file=sys.stderr)  # fmt: skip
             break
     return entries
+
+
+def begins_as_log(path: Path) -> bool:
+    """Whether a file can be the log of a run: it is empty, or its first line is an entry."""
+    try:
+        if not path.is_file():
+            return False
+        with open(path, "rb") as file:
+            first = file.readline(LONGEST_LINE)
+    except OSError:
+        return False
+    return not first or _entry(first) is not None
 
 
 def _entry(line: bytes) -> dict[str, Any] | None:
