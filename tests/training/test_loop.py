@@ -205,6 +205,23 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
+def test_products_that_the_device_lacks_are_refused_before_anything_is_written(
+    tmp_path: Path,
+) -> None:
+    low = replace(SETTINGS, products="tf32")
+    beside = {tmp_path / "config.toml": "new"}
+    with pytest.raises(ValueError, match="'tf32' need a GPU"):
+        fit(tmp_path, low, beside=beside)
+    assert contents(tmp_path) == {}
+    with pytest.raises(Interrupted):
+        fit(tmp_path, on_step=press_ctrl_c_after(5))
+    before = contents(tmp_path)
+    for resume in (False, True):
+        with pytest.raises(ValueError, match="'tf32' need a GPU"):
+            fit(tmp_path, low, resume=resume, beside=beside)
+        assert contents(tmp_path) == before
+
+
 @pytest.mark.parametrize("there", [CHECKPOINT, METRICS, "config.toml", "curves.png"])
 def test_what_is_there_stays_whole_until_the_first_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: str

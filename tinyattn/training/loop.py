@@ -99,17 +99,17 @@ class Fit:
         take = Step(loss, optimizers, seed=self.seed, clip=self.settings.clip, workers=self.workers,
                     ranks=self.ranks)  # fmt: skip
         places = [self.folder / name for name in (CHECKPOINT, METRICS)] + [*self.beside]
-        if self.ranks.writes:
-            with write_errors():  # now, and not with the first checkpoint
-                for place in places:
-                    check_writable(place)
-        log = Log(
-            self.folder, start, self.beside, writes=self.ranks.writes,
-            waits=resume is None and any(map(os.path.lexists, places)),
-        )  # fmt: skip
-        saved = time.perf_counter()
         exactly = products_in(take.xp, self.settings.products)
         with stop_asked() as asked, exactly, take:
+            if self.ranks.writes:
+                with write_errors():  # now, and not with the first checkpoint
+                    for place in places:
+                        check_writable(place)
+            log = Log(
+                self.folder, start, self.beside, writes=self.ranks.writes,
+                waits=resume is None and any(map(os.path.lexists, places)),
+            )  # fmt: skip
+            saved = time.perf_counter()
             for step, batch in zip(range(start, total), _batches(data, start), strict=False):
                 learning_rate = schedule(step, data.tokens_before(step))
                 number, last = step + 1, step + 1 == total
