@@ -105,6 +105,9 @@ def test_a_link_is_written_through_and_stays(tmp_path: Path) -> None:
         assert path.is_symlink() and path.read_text() == "new"
     assert sorted(os.listdir(tmp_path / "far")) == ["new", "there"]
     assert not there.is_symlink() and (tmp_path / "link to come").is_symlink()
+    write_all({link: None, dangling: None})
+    assert link.is_symlink() and dangling.is_symlink()
+    assert os.listdir(tmp_path / "far") == []
 
 
 @posix

@@ -35,7 +35,8 @@ def write_all(files: Mapping[Path, Content]) -> None:
     """Give several files new contents: all are on the disk before the first one takes its name, and
     what is to go goes last.
 
-    A link is followed, also to a file that is not there yet, and stays. A file keeps its
+    A link is followed, also to a file that is not there yet, and stays, even where that file is to
+    go. A file keeps its
     permissions and is not replaced if it may not be written. What is no regular file (a pipe, a
     terminal, /dev/null), or is this process's own output, is written as it stands.
 
@@ -57,7 +58,7 @@ def write_all(files: Mapping[Path, Content]) -> None:
                     _write_as_it_stands(path, _encoded(content))
         for path in [path for path, content in files.items() if content is None]:
             with _named(path):
-                path.unlink(missing_ok=True)
+                Path(_look(path)[0]).unlink(missing_ok=True)
     finally:
         for temporary, _ in beside.values():
             with suppress(OSError):  # most often: it has taken its name
