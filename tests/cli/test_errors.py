@@ -372,6 +372,13 @@ def test_a_mistake_with_overwrite_costs_nothing(
          "--predictions RUN/checkpoint.safetensors would replace the run of --from"),
         ("evaluate DEV --from RUN --predictions RUN/../link/config.toml", "the run of --from"),
         ("evaluate DEV --from RUN --predictions RUN/../hard.safetensors", "the run of --from"),
+        ("evaluate DEV --from RUN --predictions RUN/../other/checkpoint.safetensors",
+         "other/checkpoint.safetensors would replace a checkpoint; name another"),
+        ("evaluate DEV --from RUN --predictions RUN/../other/named.png", "replace a checkpoint"),
+        ("evaluate DEV --from RUN --predictions RUN/../other/link.tsv", "replace a checkpoint"),
+        ("evaluate DEV --from RUN --predictions RUN/../other/short.safetensors", "a checkpoint"),
+        ("claims --html RUN/checkpoint.safetensors", "would replace a checkpoint"),
+        ("compare --picture RUN/../other/named.png", "named.png would replace a checkpoint"),
         ("evaluate RUN/predictions.tsv --from RUN",
          "--predictions RUN/predictions.tsv would replace the questions"),
         ("evaluate RUN/../questions --from RUN --predictions RUN/predictions.tsv",
@@ -399,6 +406,12 @@ def test_no_command_writes_over_what_it_reads(
     (tmp_path / "link").symlink_to(run)
     (tmp_path / "questions").symlink_to(run / "predictions.tsv")
     os.link(run / "checkpoint.safetensors", tmp_path / "hard.safetensors")
+    other = tmp_path / "other"
+    other.mkdir()
+    for name in ("checkpoint.safetensors", "named.png"):
+        shutil.copy(job.pretrained / "checkpoint.safetensors", other / name)
+    (other / "link.tsv").symlink_to(other / "named.png")
+    (other / "short.safetensors").touch()
     names = {"RUN": run, "CORPUS": job.corpus, "TRAIN": job.train, "DEV": job.dev,
              "PRETRAINED": job.pretrained}  # fmt: skip
 

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import click
 
 from tinyattn.cli.options import print_json
+
+HEADER_SIZE = 8
+"""A safetensors file begins with the length of its header, so many bytes; then comes the header, a
+JSON object."""
 
 
 def spare(
@@ -28,6 +33,25 @@ def spare(
         for read in _files(source) if source else ():
             if any(_is_same(written, read) for written in targets):
                 raise click.UsageError(f"{option} {target} would replace {what}; name another")
+    if not names:
+        _spare_checkpoint(option, target)
+
+
+def _spare_checkpoint(option: str, target: Path) -> None:
+    """See that a text or a picture does not take the place of a model, whoever trained that.
+
+    Raises: click.UsageError.
+    """
+    if target.is_file() and (target.suffix == ".safetensors" or _is_safetensors(target)):
+        raise click.UsageError(f"{option} {target} would replace a checkpoint; name another")
+
+
+def _is_safetensors(path: Path) -> bool:
+    """Whether a file begins as one does; one that cannot be read does not."""
+    with suppress(OSError), open(path, "rb") as file:
+        length = int.from_bytes(file.read(HEADER_SIZE), "little")
+        return length <= path.stat().st_size - HEADER_SIZE and file.read(1) == b"{"
+    return False
 
 
 def _files(source: Path) -> list[Path]:
@@ -67,12 +91,16 @@ def predictions_of(start: Path) -> Path:
 
 
 def check_target(path: Path, hint: str) -> None:
-    """Learn before the work whether a file can be written; `hint` is the option that names it."""
+    """Learn before the work whether a file can be written; `hint` is the option that names it.
+
+    Raises: click.UsageError for a folder that is not there, or a checkpoint that is.
+    """
     from tinyattn.data.files import check_writable
     from tinyattn.training.checkpoint import write_errors
 
     if not Path(os.path.realpath(path)).parent.is_dir():
         raise click.BadParameter(f"{path}: no such folder", param_hint=hint)
+    _spare_checkpoint(hint, path)
     with write_errors():
         check_writable(path)
 
