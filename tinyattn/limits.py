@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import operator
 import reprlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import fields
 from numbers import Real
 from typing import Any
@@ -75,33 +75,39 @@ def seed_of(value: Any) -> int:
     return whole("seed", value, 0, MOST_SEED)
 
 
-def settle(settings: Any, above: Collection[str] = (), *, signs: bool = True) -> None:
+def settle(
+    settings: Any, above: Collection[str] = (), most: Mapping[str, float] | None = None
+) -> None:
     """Check the numbers of a settings dataclass, and make them Python's own, as JSON needs them.
 
+    No setting is below 0, and a count is at most MOST. A real number is finite, also in float32,
+    and float32 does not take it for 0 unless it is.
+
     Args:
-        settings: a frozen dataclass. No setting is below 0; a count is at most MOST, and a real
-            number is finite, also in float32.
+        settings: a frozen dataclass.
         above: the fields that must be above 0.
-        signs: whether to look at signs too; or the caller does, and at NaN.
+        most: the largest numbers of fields that end earlier.
     Raises: ValueError with the name of the first field that cannot be meant.
     """
     for field in fields(settings):
         name, value = field.name, getattr(settings, field.name)
         number: float
         if field.type == "int":
-            number, least, most = _integer(name, value), 1.0, float(MOST)
+            number, largest, lost = _integer(name, value), float(MOST), False
         elif field.type == "float":
-            number, least, most = _real(name, value), SMALLEST, LARGEST
+            number, largest = _real(name, value), LARGEST
+            lost = 0 < number < SMALLEST
         else:
             continue
-        fits = number >= least if name in above else number >= 0  # which NaN is not
-        if (signs and not fits) or number == math.inf:
-            bound = "above 0" if name in above else "at least 0"
-            finite = " and finite" * (number == math.inf or (most == LARGEST and name not in above))
-            small = ", also in float32" * (0 < number < least)
-            raise ValueError(f"{name} must be {bound}{finite}{small}; got {brief(value)}")
-        if number > most:
-            raise ValueError(f"{name} must be at most {most:.10g}; got {brief(value)}")
+        largest = (most or {}).get(name, largest)
+        if not 0 <= number < math.inf or lost or (number == 0 and name in above):  # or NaN
+            bound = "above 0" if name in above else "0, or above 0" if lost else "at least 0"
+            bound += ", also in float32" * lost
+            real = field.type == "float" and name not in above and not lost
+            bound += " and finite" * (number == math.inf or real)
+            raise ValueError(f"{name} must be {bound}; got {brief(value)}")
+        if number > largest:
+            raise ValueError(f"{name} must be at most {largest:.10g}; got {brief(value)}")
         object.__setattr__(settings, name, number)
 
 

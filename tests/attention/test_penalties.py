@@ -125,6 +125,19 @@ def test_a_penalty_is_a_mean_over_layers_heads_and_queries_that_count(
     assert got.item() == pytest.approx(by_hand(layers, counts, penalty), rel=1e-12)
 
 
+def test_what_does_not_count_may_hold_anything(device: str) -> None:
+    """A mean over what counts does not ask for finite numbers elsewhere."""
+    layer = weights(B, H, T, T)
+    counts = padding([5, 2, 0], T)[:, 0, 0]
+    spoilt = np.where(counts[:, None, :, None], layer, np.nan)
+    penalty, there = Penalty(focus=0.3, near=0.2, cap=5.0), asarray(counts, device=device)
+    tensor = Tensor(spoilt, device=device, requires_grad=True)
+    got = penalty([tensor], there, counts.sum())
+    assert got.item() == pytest.approx(by_hand([layer], counts, penalty), rel=1e-12)
+    found = head_statistics([tensor.detach()], there, 5.0, {})
+    assert all(math.isfinite(value) for value in found.values())
+
+
 def test_shards_of_a_batch_add_up_to_the_whole(device: str) -> None:
     """Each is divided by the queries of the whole batch."""
     layers = [weights(4, H, T, T, seed=seed) for seed in range(2)]
@@ -179,9 +192,12 @@ def test_following_the_penalty_makes_heads_look_closer(name: str, device: str) -
 
 
 def test_what_is_out_of_range_is_told() -> None:
-    for wrong in ({"focus": -0.1}, {"near": -1.0}, {"cap": 0.0}, {"focus": float("nan")}):
-        with pytest.raises(ValueError, match="at least 0 and finite, and cap above 0; got"):
-            Penalty(**wrong)
+    for name, value in (("focus", -0.1), ("near", -1.0), ("focus", float("nan"))):
+        with pytest.raises(ValueError, match=f"^{name} must be at least 0 and finite; got"):
+            Penalty(**{name: value})
+    for cap in (0.0, -1.0, float("nan"), 1e-60):
+        with pytest.raises(ValueError, match=r"^cap must be above 0(, also in float32)?; got"):
+            Penalty(near=1.0, cap=cap)
     assert not Penalty() and Penalty(focus=0.1) and Penalty(near=0.1)
     with pytest.raises(ValueError, match=r"as many keys as queries; got weights \(3, 2, 5, 7\)"):
         near(Tensor(weights(B, H, T, S)), 1.0)

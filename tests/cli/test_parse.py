@@ -68,7 +68,7 @@ def test_the_table_has_the_penalties_that_the_attention_can_have(tinyattn: Any, 
         ("FILE --from FILE --attention bigbird", 2, "with --from nothing is trained"),
         ("FILE --attention bigbird --attention linformer", 2, "give one only; got bigbird and"),
         ("FILE --penalty far=1", 2, "--penalty"),
-        ("FILE --penalty focus=-1", 2, "focus and near must be at least 0"),
+        ("FILE --penalty focus=-1", 2, "focus must be at least 0 and finite; got -1.0"),
     ],
 )  # fmt: skip
 def test_what_can_be_wrong(

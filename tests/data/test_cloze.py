@@ -61,12 +61,12 @@ def test_a_phrase_and_a_cue_must_fit() -> None:
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        ((-0.1, 3, 3, 0, 9), "cloze and inline must be in 0..1; got -0.1, 0"),
+        ((-0.1, 3, 3, 0, 9), "share must be at least 0 and finite; got -0.1"),
         ((1.1, 3, 3, 0, 9), "cloze and inline must be in 0..1; got 1.1, 0"),
         ((1, 3, 3, 2, 9), "cloze and inline must be in 0..1; got 1, 2"),
-        ((1, -1, 3, 0, 9), "cue must be at least 0, asked and longest at least 1; got -1, 3 and 9"),
-        ((1, 3, 0, 0, 9), "cue must be at least 0, asked and longest at least 1; got 3, 0 and 9"),
-        ((1, 3, 3, 0, 0), "cue must be at least 0, asked and longest at least 1; got 3, 3 and 0"),
+        ((1, -1, 3, 0, 9), "cue must be at least 0; got -1"),
+        ((1, 3, 0, 0, 9), "asked must be above 0; got 0"),
+        ((1, 3, 3, 0, 0), "longest must be above 0; got 0"),
     ],
 )
 def test_settings_out_of_range_are_refused(

@@ -9,7 +9,6 @@ the registry.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -59,7 +58,8 @@ def near(weights_BHTT: Tensor, cap: float) -> Tensor:
 class Penalty:
     """How much weight each of the two has in the loss, and the cap of `near`.
 
-    Raises: ValueError for a weight below 0 or above HEAVIEST, or a cap that is not above 0.
+    Raises: ValueError for a weight below 0 or above HEAVIEST, or a cap that is not above 0
+        in float32.
     """
 
     focus: float = 0.0
@@ -67,16 +67,7 @@ class Penalty:
     cap: float = 64.0  # positions²: looks beyond 8 positions cost no more
 
     def __post_init__(self) -> None:
-        settle(self, signs=False)
-        if not (0 <= self.focus < math.inf and 0 <= self.near < math.inf and self.cap > 0):
-            raise ValueError(
-                "focus and near must be at least 0 and finite, and cap above 0; got "
-                f"{self.focus}, {self.near} and {self.cap}"
-            )
-        if max(self.focus, self.near) > HEAVIEST:
-            raise ValueError(
-                f"focus and near must be at most {HEAVIEST:g}; got {self.focus} and {self.near}"
-            )
+        settle(self, above=("cap",), most={"focus": HEAVIEST, "near": HEAVIEST})
 
     def __bool__(self) -> bool:
         return self.focus > 0 or self.near > 0
@@ -125,5 +116,6 @@ def head_statistics(
 def _mean(values_BHT: Tensor, counts: Array, divisor: float) -> Tensor:
     """Over the heads, and over the queries that count."""
     heads = values_BHT.shape[1]
-    total: Tensor = ops.sum(values_BHT * counts[:, None, :])
+    # Selected, not multiplied by 0: what a query that does not count holds may be NaN.
+    total: Tensor = ops.sum(ops.where(counts[:, None, :], values_BHT, 0.0))
     return total * (1 / (heads * divisor))

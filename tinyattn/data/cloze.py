@@ -72,15 +72,10 @@ class Cloze:
     longest: int
 
     def __post_init__(self) -> None:
-        settle(self, signs=False)
-        if not (0 <= self.share <= 1 and 0 <= self.inline <= 1):
+        settle(self, above=("asked", "longest"))
+        if self.share > 1 or self.inline > 1:
             raise ValueError(
                 f"cloze and inline must be in 0..1; got {self.share:g}, {self.inline:g}"
-            )
-        if not (self.cue >= 0 and self.asked >= 1 and self.longest >= 1):
-            raise ValueError(
-                "cue must be at least 0, asked and longest at least 1; got "
-                f"{self.cue}, {self.asked} and {self.longest}"
             )
 
     def gaps(self, text: str) -> Gaps | None:

@@ -41,15 +41,13 @@ class Corruption:
     words: int = 0
 
     def __post_init__(self) -> None:
-        settle(self, signs=False)
-        if self.longest < self.shortest or self.shortest < 1:
+        settle(self, above=("shortest",))
+        if self.longest < self.shortest:
             raise ValueError(
                 f"Corruption: shortest must be in 1..longest; got {self.shortest}, {self.longest}"
             )
-        if not 0 <= self.truncate <= 1:
+        if self.truncate > 1:
             raise ValueError(f"Corruption: truncate must be in 0..1; got {self.truncate}")
-        if self.words < 0:
-            raise ValueError(f"Corruption: words must be at least 0; got {self.words}")
 
     def __call__(
         self, document: np.ndarray, mask: int, rng: np.random.Generator, *, space: int = -1
