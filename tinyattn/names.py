@@ -25,6 +25,7 @@ ELSEWHERE = {
     "dropout": "dropout_rate p_drop dropout_p",
     "epochs": "n_epochs num_epochs max_epochs",
     "floor": "min_lr lr_min",
+    "from": "checkpoint ckpt load model run",
     "gelu": "activation act",
     "heads": "n_head n_heads num_heads nhead",
     "high": "max",
@@ -50,7 +51,8 @@ ELSEWHERE = {
 
 
 def ours(name: str, known: Collection[str]) -> str:
-    """That of the known names for what is called so elsewhere; or the name itself."""
+    """The known name that we use where other libraries say `name`; `name` itself if there is
+    none."""
     typed = name.lower()
     return next((our for our in ELSEWHERE if our in known and typed in ELSEWHERE[our].split()),
                 name)  # fmt: skip

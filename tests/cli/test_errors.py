@@ -110,6 +110,17 @@ def complaint(result: Any) -> str:
         ("pretrain CORPUS --penalty foucs=1", USAGE, r"got 'foucs=1'; did you mean 'focus'\?"),
         ("pretrain CORPUS --attention bigbrid", USAGE, r"did you mean 'bigbird'\?"),
         ("evaluate DEV --lr 1", USAGE, r"No such option '--lr'"),
+        ("evaluate DEV --model o", USAGE, r"No such option '--model'; did you mean --from\?"),
+        ("generate --prompt A --checkpoint o", USAGE, r"did you mean --from\?"),
+        ("convert --ckpt o", USAGE, r"did you mean --from\?"),
+        ("info --load o", USAGE, r"did you mean --from\?"),
+        ("finetune TRAIN --run o", USAGE, r"did you mean --from\?"),
+        ("pretrain CORPUS --model o", USAGE, r"No such option '--model'"),
+        ("pretrain CORPUS --num-epochs 3", USAGE, r"did you mean --epochs\?"),
+        ("pretrain CORPUS --set pretrain.seed=3", USAGE,
+         r"--set: no setting 'pretrain.seed'; did you mean --seed\?"),
+        ("finetune TRAIN --set data.seed=3", USAGE, r"did you mean --seed\?"),
+        ("pretrain CORPUS --set seed=3", USAGE, r"no setting 'seed'; did you mean --seed\?"),
         ("pretrain CORPUS --set data.length=-1", USAGE, r"length must be at least 0; got -1"),
         ("pretrain CORPUS --set model.width=100000000000000000000", USAGE, r"width must be at mos"),
         ("pretrain CORPUS --set model.width=1000000000", USAGE, r"than the 2\^45 that a computer"),
@@ -286,6 +297,13 @@ def test_no_number_that_cannot_be_meant_is_taken(
     told = complaint(tinyattn(command, *needed, option, number, status=USAGE))
     assert len(told) < 6000 and not [*tmp_path.iterdir()]
     assert option.strip("-") in told or "whole number" in told
+
+
+def test_what_is_quoted_keeps_its_spaces(job: Any, tinyattn: Any, tmp_path: Path) -> None:
+    """One line, whatever a message is made of."""
+    missing = tmp_path / "two  spaces\n and a line"
+    result = tinyattn("pretrain", missing, *job.settings, "--out", tmp_path / "out", status=DATA)
+    assert "two  spaces and a line: no such file" in complaint(result)
 
 
 def test_a_system_that_starts_no_more_threads(

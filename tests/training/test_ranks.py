@@ -261,9 +261,10 @@ def test_what_a_scheduler_left_in_the_environment_is_named(
         all_ranks.cache_clear()
         assert started() == 1 and all_ranks() is ALONE
     all_ranks.cache_clear()
-    for text in ("x", "0", "-3", "2.5", "٣", "9" * 30, "9" * 5000):
+    for text in ("x", "0", "-3", "2.5", "٣", "9" * 9, "9" * 30, "9" * 5000):
         alone.setenv(name, text)
-        with pytest.raises(MissingMPI, match=f"^{name}, in the environment, must .* unset it to"):
+        rule = f"^{name}, in the environment, must be a whole number from [01] to 100000000; got"
+        with pytest.raises(MissingMPI, match=f"{rule} .* unset it to"):
             all_ranks()
     alone.setenv(name, "4")
     with pytest.raises(MissingMPI, match=f"mpi4py is missing; .* alone, unset {name}, which says"):

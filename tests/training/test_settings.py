@@ -168,7 +168,7 @@ def test_seeds_have_64_bits(name: str) -> None:
 
 def test_names_from_elsewhere_lead_to_a_setting_or_another_name_of_ours() -> None:
     of_ops = {name for op in OPS.values() for name in inspect.signature(op).parameters}
-    others = {"cpu", "cuda", "multihead"} | {name for name in of_ops if not home_of(name)}
+    others = {"cpu", "cuda", "from", "multihead"} | {name for name in of_ops if not home_of(name)}
     assert all(home_of(name).endswith(f".{name}") for name in {*ELSEWHERE} - others)
     for some in ({*ELSEWHERE} - others, of_ops):
         names = [name for our in some & {*ELSEWHERE} for name in ELSEWHERE[our].split()]

@@ -27,6 +27,7 @@ from tinyattn.cli.options import DeviceMissing
 from tinyattn.cli.parse import parse
 from tinyattn.cli.profile import profile
 from tinyattn.cli.streams import complain, open_streams
+from tinyattn.cli.types import option_for
 from tinyattn.cli.train import finetune, pretrain, quickstart
 from tinyattn.cli.use import baseline, convert, evaluate, generate
 from tinyattn.cli.world import world
@@ -88,11 +89,14 @@ class Commands(click.Group):
 
 
 def _with_setting(error: click.UsageError) -> str:
-    """What is wrong with a command; of an option that is a setting, what to type instead."""
+    """What is wrong with a command; of an option that is a setting, or is called otherwise here,
+    what to type instead."""
     if isinstance(error, click.NoSuchOption) and error.ctx is not None:
         from tinyattn.tasks.recipe import home_of
 
         typed = error.option_name.lstrip("-").replace("-", "_")
+        if instead := option_for(typed, error.ctx.command):
+            return f"{error.message.rstrip('.')}; did you mean {instead}?"
         home = home_of(typed, error.ctx.info_name or "")
         if home and any(parameter.name == "sets" for parameter in error.ctx.command.params):
             return f"{error.message.rstrip('.')}; did you mean --set {home}=VALUE?"

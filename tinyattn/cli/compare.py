@@ -17,12 +17,14 @@ def _lengths(ctx: click.Context, parameter: click.Parameter, text: str | None) -
     if text is None:
         return None
     words = [word.strip() for word in text.split(",")]
-    digits = len(str(MOST_POSITIONS)) + 1  # with more it is too large in any case
-    lengths = [int(word[:digits]) for word in words if word.isdecimal()]
+    for word in words:
+        digits = word.lstrip("0")
+        long = len(digits) > len(str(MOST_POSITIONS))  # too long for int, perhaps
+        if word.isdecimal() and (long or int(digits or "0") > MOST_POSITIONS):
+            raise click.BadParameter(f"must be at most {MOST_POSITIONS}; got {brief(digits)}")
+    lengths = [int(word) for word in words if word.isdecimal()]
     if len(lengths) < len(words) or len({*lengths}) < 2 or min(lengths) < 1:
         raise click.BadParameter(f"want two lengths or more, such as 256,512; got {brief(text)}")
-    if max(lengths) > MOST_POSITIONS:
-        raise click.BadParameter(f"must be at most {MOST_POSITIONS}; got {max(lengths)}")
     return lengths
 
 

@@ -30,9 +30,13 @@ def open_streams() -> None:
 
 
 def complain(message: str) -> None:
-    """One line on stderr; nothing if it cannot be written, as to a terminal that was closed."""
+    """One line on stderr; nothing if it cannot be written, as to a terminal that was closed.
+
+    Spaces within a line stay: what was typed may be quoted there.
+    """
+    lines = [line.strip() for line in message.splitlines()]
     with suppress(OSError, ValueError):
-        click.echo(f"tinyattn: {' '.join(message.split())}", err=True)
+        click.echo(f"tinyattn: {' '.join(filter(None, lines))}", err=True)
 
 
 def _as_typed(error: UnicodeError) -> tuple[str | bytes, int]:

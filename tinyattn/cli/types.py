@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from tinyattn.limits import MOST, brief
-from tinyattn.names import nearest
+from tinyattn.names import nearest, ours
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
 FILE = click.Path(path_type=Path)
@@ -58,6 +58,13 @@ class Choice(click.Choice[str]):
         return f"{message.rstrip('.')}{nearest(str(value), self.choices, otherwise=False)}"
 
 
+def option_for(name: str, command: click.Command) -> str:
+    """The option of a command that is called so, here or elsewhere; empty if there is none."""
+    known = {o.removeprefix("--") for p in command.params for o in p.opts if o.startswith("--")}
+    ours_is = ours(name.replace("-", "_"), known)
+    return f"--{ours_is}" if ours_is in known else ""
+
+
 def parse_penalties(penalties: tuple[str, ...]) -> dict[str, float]:
     """`focus=0.01` and `near=0.001,cap=64` as the settings focus, near and cap."""
     found: dict[str, float] = {}
@@ -84,15 +91,21 @@ def parse_penalties(penalties: tuple[str, ...]) -> dict[str, float]:
 def parse_settings(sets: tuple[str, ...]) -> dict[str, Any]:
     """`TABLE.KEY=VALUE` with the value as in TOML; a bare word is a string.
 
-    Raises: click.BadParameter for another form, or a value that is too long or too deep to read.
+    Raises: click.BadParameter for another form, for what is an option of the command and no
+        setting, or a value that is too long or too deep to read.
     """
     from tinyattn.tasks.recipe import home_of
 
-    settings = {}
+    settings, ctx = {}, click.get_current_context()
     for item in sets:
         key, equals, value = item.partition("=")
+        name = key.rpartition(".")[2]
+        if equals and not home_of(name) and (instead := option_for(name, ctx.command)):
+            raise click.BadParameter(
+                f"no setting {brief(key)}; did you mean {instead}?", param_hint="--set"
+            )
         if not equals or "." not in key:
-            home = home_of(key, click.get_current_context().info_name or "")
+            home = home_of(key, ctx.info_name or "")
             near = f"; did you mean {home}=VALUE?" if home else ""
             raise click.BadParameter(
                 f"want TABLE.KEY=VALUE; got {item!r}{near}", param_hint="--set"

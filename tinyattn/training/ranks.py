@@ -34,14 +34,16 @@ NEIGHBOURS = "MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE"
 PLACE = "MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID", "PMI_RANK"
 """Where they tell which of these this process is; the last one counts those of all computers."""
 
+MOST_PROCESSES = 100_000_000
+"""More than there are cores in the largest computers of 2025, which have some 10 million."""
 FAREWELL = 0.2
 """Seconds that mpiexec has to pass on what a process said last: once told to end, it may not."""
 
 
 class MissingMPI(Exception):
-    """Several processes were started, and what connects them is not installed, or another one.
+    """Several processes cannot work together: mpi4py is missing, or belongs to another MPI.
 
-    Or it cannot be told how many were.
+    It is raised as well if the environment does not say how many processes were started.
     """
 
 
@@ -199,15 +201,16 @@ def all_ranks(device: str = "cpu") -> Ranks:
 def _told(names: tuple[str, ...], *, least: int) -> tuple[str, int | None]:
     """The first of these environment variables that tells a number, and the number.
 
-    One that is empty tells nothing. Raises: MissingMPI for what is no whole number of at least
-    `least`.
+    One that is empty tells nothing. Raises: MissingMPI for what is no whole number from `least` to
+    MOST_PROCESSES.
     """
     for name in names:
         if text := os.environ.get(name, "").strip():
-            if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) >= least):
+            digits = text.isascii() and text.isdecimal() and len(text) < 10
+            if not (digits and least <= int(text) <= MOST_PROCESSES):
                 raise MissingMPI(
-                    f"{name}, in the environment, must be a whole number of at least {least}; got "
-                    f"{brief(text)}; unset it to run alone"
+                    f"{name}, in the environment, must be a whole number from {least} to "
+                    f"{MOST_PROCESSES}; got {brief(text)}; unset it to run alone"
                 )
             return name, int(text)
     return "", None
