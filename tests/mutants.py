@@ -206,7 +206,7 @@ MUTANTS = [
         ("penalty_sum_of_heads", "heads are added up",
          "1 / (heads * divisor)", "1 / divisor"),
         ("penalty_padding", "padding counts",
-         "ops.sum(values_BHT * counts[:, None, :])", "ops.sum(values_BHT)"),
+         "ops.where(counts[:, None, :], values_BHT, 0.0)", "values_BHT"),
     ),
     *in_file("models/perceiver.py", "test_family_facts.py",
         ("perceiver_no_T", "its cost is said to be independent of the text, as in a sheet",

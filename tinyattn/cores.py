@@ -45,9 +45,10 @@ def blas() -> str:
 class ForAWhile:
     """A setting of the whole process, which its users change for a while.
 
-    They may overlap, and end in any order. Each has what puts back the state that it found. One
-    that ends while others are at work hands this to the next of them, which found only what the
-    first had set; so whoever is last leaves everything as it was before all of them.
+    Several users may overlap and end in any order. Each user keeps a function that puts back the
+    state that it found. A user that ends before others hands its function to the next user, because
+    that one found a state that was changed already. So the last user puts back the state that the
+    first user found.
     """
 
     def __init__(self, change: Callable[[], Callable[[], None]]) -> None:
@@ -113,7 +114,8 @@ def traced_memory() -> Iterator[Callable[[], tuple[int, int]]]:
     """A context in which Python and NumPy report what they allocate, to whoever else asks as well.
 
     It gives a function: the bytes in use now, and at most since the context began, beyond those
-    that were in use then.
+    that were in use then. Python has only one peak: the peak of a caller that was tracing already
+    begins anew here.
     """
     ours = not tracemalloc.is_tracing()
     if ours:

@@ -738,10 +738,7 @@ def test_the_second_of_two_runs_is_refused_at_once(job: Any, tinyattn: Any, tmp_
     out = tmp_path / "out"
     words = ["pretrain", job.corpus, *job.settings, "--out", out]
     with shell(*words, "--steps", 10**6) as process:
-        log, deadline = out / "metrics.jsonl", time.monotonic() + 60
-        while not log.exists() or not log.stat().st_size:
-            assert process.poll() is None and time.monotonic() < deadline
-            time.sleep(0.02)
+        wait_for_log(process, out)
         finetune = ["finetune", job.train, "--from", job.pretrained, "--out", out]
         for again in (words, [*words, "--overwrite"], [*words, "--resume"], finetune,
                       ["convert", "--from", job.pretrained, "--out", out]):  # fmt: skip

@@ -294,7 +294,7 @@ def parser_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ({"model": {"symbols": 9}}, "relations"),
         ({"model.layers": 10**9}, "model: layers must be at most 10000; got 1000000000"),
         ({"model.layers": 10**4}, "model: 10000 layers of width 16 have more parameters than"),
-        ({"symbols": None}, "symbols must be an object; got null"),
+        ({"symbols": None}, "symbols must be an object; got None"),
         ({"symbols": ["a"]}, "symbols must be an object"),
         ({"symbols": {"words": []}}, "symbols must be words, tags, relations; got words"),
         ({"symbols.words": None}, "symbols' words must be a list of texts"),

@@ -26,7 +26,8 @@ class Synthesizer(AttentionBlock):
 
     Forward: Y_h = softmax(relu(X A_h + a_h) B + b) X V_h for head h; y = [Y_1 .. Y_H] W + c
     Shapes:  x X (B, T, C), A_h, V_h (C, D), B (D, N), b (N,), W (C, C) -> y (B, T, C); the first T
-             columns of B and b are used
+             columns of B and b are used. Hidden positions must be finite: their weight 0 multiplies
+             their values, unlike in ops.attention
     Units:   scores in nats, not scaled
     Raises:  ValueError for a sequence longer than N, or if H does not divide C
     Source:  Tay and others 2020, section 3.1, in A5's form: the heads share B and b, which begin
@@ -115,7 +116,8 @@ class RandomSynthesizer(Synthesizer):
 
     Forward: Y_h = softmax(R_h) X V_h for head h; y = [Y_1 .. Y_H] W + c
     Shapes:  x X (B, T, C), R_h (N, N), V_h (C, D), W (C, C) -> y (B, T, C); the first T rows and
-             columns of R_h are used
+             columns of R_h are used. Hidden positions must be finite: their weight 0 multiplies
+             their values, unlike in ops.attention
     Units:   scores in nats
     Raises:  ValueError for a sequence longer than N, or if H does not divide C
     Source:  Tay and others 2020, section 3.2; "random" is how R_h begins, N(0, 0.02²)

@@ -120,8 +120,8 @@ def answer(
 
 
 def check_questions(path: str | Path, asked: Sequence[tuple[str, str | None]]) -> None:
-    """See that what was read has answers, or question marks at its ends: a text is no examination,
-    and must not cost a run its predictions.
+    """See that each line has an answer, or ends with a question mark. So the lines of a text never
+    replace a run's predictions.
 
     Raises: DataError with the first line that has neither.
     """

@@ -20,14 +20,11 @@ import numpy as np
 from tinyattn import backend
 from tinyattn.backend import Array, asnumpy
 from tinyattn.data.files import Content, write_all
+from tinyattn.limits import MOST_SEED, brief
 from tinyattn.training.optimizers import Optimizer
 
 FORMAT = "tinyattn-2"
 """Where the header keeps our JSON; another number when old files can no longer be read."""
-
-
-LARGEST = 2**64 - 1
-"""Whole numbers above this are no counts and no seeds."""
 
 
 class CheckpointError(Exception):
@@ -111,11 +108,11 @@ def load(path: str | Path) -> Checkpoint:
     except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{path}: its header is damaged: {error}") from error
     if not isinstance(about, dict):
-        raise CheckpointError(f"{path}: its header is damaged: it is {_short(about)}, no object")
+        raise CheckpointError(f"{path}: its header is damaged: it is {brief(about)}, no object")
     return Checkpoint(arrays, about)
 
 
-KINDS = {str: "a text", dict: "an object", int: f"a whole number from 0 to {LARGEST}"}
+KINDS = {str: "a text", dict: "an object", int: f"a whole number from 0 to {MOST_SEED}"}
 
 
 def check_header(
@@ -133,24 +130,21 @@ def check_header(
         raise CheckpointError(f"{start} header lacks {', '.join(sorted(missing))}")
     for key, kind in wanted.items():
         if not _is(value := about[key], kind):
-            raise CheckpointError(f"{start} {key} must be {KINDS[kind]}; got {_short(value)}")
-    if not about.get("step", 0) <= about.get("steps", LARGEST):
+            raise CheckpointError(f"{start} {key} must be {KINDS[kind]}; got {brief(value)}")
+    if not about.get("step", 0) <= about.get("steps", MOST_SEED):
         raise CheckpointError(f"{start} step {about['step']} is beyond its steps {about['steps']}")
 
 
 def _is(value: Any, kind: type) -> bool:
-    """Whether a value is of this kind; True is no number, and half a character no text."""
+    """Whether a value is of this kind; True is no number, and half a character no text.
+
+    No count and no seed is larger than MOST_SEED.
+    """
     if type(value) is not kind:
         return False
     if isinstance(value, int):
-        return 0 <= value <= LARGEST
+        return 0 <= value <= MOST_SEED
     return not (isinstance(value, str) and any("\ud800" <= c <= "\udfff" for c in value))
-
-
-def _short(value: Any) -> str:
-    """A value as JSON, cut where it is long."""
-    text = json.dumps(value)
-    return text if len(text) <= 40 else f"{text[:40]}.."
 
 
 def moments(optimizers: list[Optimizer]) -> dict[str, Array]:

@@ -160,9 +160,8 @@ class Fit:
         if not all(o.flat.finite() for o in optimizers):
             raise TrainingFailed(self._failure(f"step {step}: the parameters are not finite", log))
         if self.ranks.writes:
-            beside = log.files() if log.waits else {}
-            checkpoint.save(self.folder / CHECKPOINT, arrays, about, beside)
-            log.waits = False
+            with log.beginning() as beside:
+                checkpoint.save(self.folder / CHECKPOINT, arrays, about, beside)
 
     @contextmanager
     def _failures(self, log: Log) -> Iterator[None]:

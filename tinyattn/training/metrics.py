@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,15 @@ class Log:
     def files(self) -> dict[Path, Content]:
         """The log and the files beside it, as they should be now."""
         return {**self._beside, self.path: "".join(map(_line, self.entries))}
+
+    @contextmanager
+    def beginning(self) -> Iterator[dict[Path, Content]]:
+        """A context in which a checkpoint is kept; it gives what must be written together with it.
+
+        After the first one, the run no longer waits. If that fails, it does.
+        """
+        yield self.files() if self.waits else {}
+        self.waits = False
 
     def took(self, result: StepResult) -> None:
         """A step was taken: from here on its time and its positions count."""
