@@ -76,36 +76,39 @@ def seed_of(value: Any) -> int:
 
 
 def settle(
-    settings: Any, above: Collection[str] = (), most: Mapping[str, float] | None = None
+    settings: Any,
+    above: Collection[str] = (),
+    most: Mapping[str, float] | None = None,
+    *,
+    kept: Collection[str] = (),
 ) -> None:
     """Check the numbers of a settings dataclass, and make them Python's own, as JSON needs them.
 
-    No setting is below 0, and a count is at most MOST. A real number is finite, also in float32,
-    and float32 does not take it for 0 unless it is.
+    No setting is below 0, and a count is at most MOST. A real number is finite, also in float32.
 
     Args:
         settings: a frozen dataclass.
-        above: the fields that must be above 0.
+        above: the fields that must be above 0, also in float32.
         most: the largest numbers of fields that end earlier.
+        kept: the fields that float32 must not take for 0, unless they are.
     Raises: ValueError with the name of the first field that cannot be meant.
     """
     for field in fields(settings):
         name, value = field.name, getattr(settings, field.name)
         number: float
         if field.type == "int":
-            number, largest, lost = _integer(name, value), float(MOST), False
+            number, largest = _integer(name, value), float(MOST)
         elif field.type == "float":
             number, largest = _real(name, value), LARGEST
-            lost = 0 < number < SMALLEST
         else:
             continue
         largest = (most or {}).get(name, largest)
+        lost = 0 < number < SMALLEST and (name in above or name in kept)
         if not 0 <= number < math.inf or lost or (number == 0 and name in above):  # or NaN
             bound = "above 0" if name in above else "0, or above 0" if lost else "at least 0"
-            bound += ", also in float32" * lost
-            real = field.type == "float" and name not in above and not lost
-            bound += " and finite" * (number == math.inf or real)
-            raise ValueError(f"{name} must be {bound}; got {brief(value)}")
+            real = field.type == "float" and name not in above
+            finite = ", also in float32" if lost else " and finite" * (number == math.inf or real)
+            raise ValueError(f"{name} must be {bound}{finite}; got {brief(value)}")
         if number > largest:
             raise ValueError(f"{name} must be at most {largest:.10g}; got {brief(value)}")
         object.__setattr__(settings, name, number)

@@ -52,7 +52,7 @@ class TrainSettings:
 
     def __post_init__(self) -> None:
         try:
-            settle(self, above=("epochs", "batch", "clip"))
+            settle(self, above=("epochs", "batch", "clip"), kept=("learning_rate",))
             self.make_schedule(1, 1)
         except ValueError as error:
             raise SettingError(str(error)) from error
