@@ -166,7 +166,7 @@ def complaint(result: Any) -> str:
         ("generate --prompt ß --from FINETUNED", DATA, r"'ß' .*at position 1"),
         ("generate --prompt ß --unknown drop --from FINETUNED", DATA, r"the prompt is empty"),
         ("info --from BAD/bare.safetensors", DATA, r"its header lacks documents, model"),
-        ("info --from BAD/step.safetensors", DATA, r"its step must be a whole number .* got null"),
+        ("info --from BAD/step.safetensors", DATA, r"its step must be a whole number .* got None"),
         ("pretrain CORPUS --out PRETRAINED --resume --steps 9 "
          "--set pretrain.optimizer=adamw", DATA,
          r"optimiser state does not fit these settings: optimizer\.0\.first"),

@@ -44,7 +44,7 @@ from tinyattn.training.settings import SettingError, TrainSettings, build
         (TrainSettings, {"learning_rate": 10**400}, r"rate must be at least 0 and finite; got 10"),
         (TrainSettings, {"batch": int("f" * 5000, 16)}, r"batch must be .* more than 4300 digits"),
         (TrainSettings, {"learning_rate": -1.0}, r"learning_rate must be at least 0 and .*got -1"),
-        (TrainSettings, {"learning_rate": 1e-60}, r"rate must be 0, or above 0, also in float32; got"),
+        (TrainSettings, {"learning_rate": 1e-60}, r"rate must be 0, or above 0, also in flo"),
         (Penalty, {"cap": 1e-60}, r"cap must be above 0, also in float32; got 1e-60"),
         (TrainSettings, {"epochs": 0}, r"epochs must be above 0; got 0"),
         (TrainSettings, {"batch": -1}, r"batch must be above 0; got -1"),
