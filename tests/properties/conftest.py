@@ -11,7 +11,7 @@ import pytest
 from tinyattn.ops.selected import Selection
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _the_fast_way_is_right() -> Iterator[None]:
     def refuse(self: Selection, *args: Any) -> Any:
         raise AssertionError("attention of finite numbers gave one that is not finite")
