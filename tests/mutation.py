@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -147,10 +148,15 @@ def tried(mutant: Mutant, whole: Path, workplace: Path) -> Outcome:
 # Telling -----------------------------------------------------------------------------------
 
 
+@cache
+def numbers() -> dict[str, str]:
+    """The number of each property by its file::test."""
+    return {f"{file}::{name}": number for number, file, name, _ in properties(ROOT / PROPERTIES)}
+
+
 def killer(test: str) -> str:
     """`P16` and the test; the test alone if it has no number."""
-    numbers = {f"{file}::{name}": number for number, file, name, _ in properties(ROOT / PROPERTIES)}
-    return " ".join(filter(None, [numbers.get(test, ""), f"`{test.partition('::')[2] or test}`"]))
+    return " ".join(filter(None, [numbers().get(test, ""), f"`{test.partition('::')[2] or test}`"]))
 
 
 def table(head: str, rows: list[tuple[str, ...]]) -> str:

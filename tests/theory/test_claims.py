@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from claims_notice import all_noticed
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -109,3 +110,12 @@ def test_no_claim_of_a_sheet_is_missing() -> None:
     assert sheets == {"000": 54, "001": 34, "002": 26, "003": 30, "004": 20, "general": 11,
                       "new": 10}  # fmt: skip
     assert [*sheets] == sorted(sheets)  # printed in this order
+
+
+# Whether they stand on what models run -------------------------------------------------------
+
+
+def test_claims_notice_when_attention_is_broken() -> None:
+    """`python tests/claims_notice.py` prints the table, with as many draws as the command."""
+    for mistake in all_noticed(draws=2):
+        assert mistake.enough, f"{mistake.claims} claims notice: {mistake.mutant.breaks}"

@@ -6,6 +6,7 @@ from tinyattn.theory.weights import (
     largest_move,
     lead_needed,
     weight_bounds,
+    weights_of,
 )
 from tinyattn.theory.queries import (
     averaging_error,
@@ -81,5 +82,5 @@ __all__ = [
     "orthonormal", "orthonormal_singular_value", "parts", "projector", "query_of", "rank_for",
     "repelling_query", "score_scale", "score_variance", "self_attention", "self_weight",
     "singular_values", "stratified_lengths", "table_model", "total_variance", "truncated",
-    "two_head_law", "two_heads", "weight_bounds", "window_bound",
+    "two_head_law", "two_heads", "weight_bounds", "weights_of", "window_bound",
 ]  # fmt: skip

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 from tinyattn import ops
+from tinyattn.attention.core import attend
 from tinyattn.tensor import Tensor
 
 
@@ -36,7 +37,7 @@ def head_weights(x: Tensor, w_q: Tensor, w_k: Tensor) -> Tensor:
     _check_maps("head_weights", w_q, w_k)
     _check_words("head_weights", x, w_q)
     query, key = (ops.einsum("kij,tj -> kti", w, x) for w in (w_q, w_k))
-    return ops.softmax(ops.einsum("kti,ksi -> kts", query, key) * (1 / math.sqrt(w_q.shape[1])))
+    return attend(query, key, key, scale=1 / math.sqrt(w_q.shape[1]))[1]
 
 
 def merged_weights(x: Tensor, merged: Tensor) -> Tensor:
@@ -50,7 +51,7 @@ def merged_weights(x: Tensor, merged: Tensor) -> Tensor:
     if merged.ndim != 3 or merged.shape[1] != merged.shape[2]:
         raise ValueError(f"merged_weights: merged must be (K, J, J); got {merged.shape}")
     _check_words("merged_weights", x, merged)
-    return ops.softmax(ops.einsum("tj,kjm,sm -> kts", x, merged, x))
+    return attend(ops.einsum("tj,kjm -> ktm", x, merged), x, x)[1]
 
 
 def effective_parameters(width: int, head_width: int) -> int:

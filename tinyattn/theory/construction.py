@@ -14,6 +14,7 @@ import math
 from dataclasses import dataclass
 
 from tinyattn import ops
+from tinyattn.attention.core import attend
 from tinyattn.tensor import Tensor
 from tinyattn.theory.queries import averaging_weight
 from tinyattn.theory.weights import lead_needed
@@ -83,8 +84,7 @@ def self_attention(
         raise ValueError("self_attention: x must be (.., T, D), and each matrix (D, D); "
                          f"got {x.shape} and {given}")  # fmt: skip
     q, k, v = (x if m is None else ops.matmul(x, m.swapaxes(-1, -2)) for m in (query, key, value))
-    weights = ops.softmax(ops.matmul(q, k.swapaxes(-1, -2)))
-    return ops.matmul(weights, v), weights
+    return attend(q, k, v)
 
 
 def self_weight(beta: float) -> float:

@@ -7,15 +7,20 @@ Next: what a claim is.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 
+from tinyattn import ops
 from tinyattn.attention import AttentionBlock
 from tinyattn.attention.influence import randomize
 from tinyattn.tensor import Tensor
 from tinyattn.theory.queries import orthonormal
+
+HIDDEN = 1000
+"""How many keys of a sequence are hidden from a query: it takes `ops.attention` two tiles."""
 
 Block = TypeVar("Block", bound=AttentionBlock)
 
@@ -39,6 +44,47 @@ class Lab:
         """n orthonormal rows, in a space with up to three dimensions more: (n, D)."""
         more = int(self.rng.integers(4)) if extra is None else extra
         return self.tensor(orthonormal(self.rng, n, n + more))
+
+    def attend(self, query: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """The answer and the weights of a query, from the middle of a sequence; see `answer`.
+
+        Shapes: query (D,), keys (n, D), values (n, E) -> (E,), (n,)
+        """
+        n, E = values.shape
+        read = self.answer(query, keys, ops.concatenate([values, values.xp.eye(n)], axis=1))
+        return read[:E], read[E:]
+
+    def weights(self, scores: Any, first: int | None = None) -> Tensor:
+        """The weights of keys with these scores, or those of the first few of very many keys.
+
+        Shapes: (n,) -> (n,), or (first,)
+        """
+        column = (scores if isinstance(scores, Tensor) else self.tensor(scores)).reshape(-1, 1)
+        n = column.shape[0]
+        # The query asks for the first number of a key; the other three are any.
+        keys = ops.concatenate([column, self.normal(n, 3)], axis=1)
+        return self.answer(self.tensor([1, 0, 0, 0]), keys, self.tensor(np.eye(n, first or n)))
+
+    def answer(self, query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        """What a query reads as it would in a model: in the middle of a long sequence.
+
+        The keys stand at random places, one of them at the query's own. All other keys are hidden:
+        those before the query by a mask, the one behind it by being later. A hidden key is a copy
+        of the query, and its value is large, so that attention to it would show. There are more
+        keys than `ops.attention` takes in one tile, and as in a model it divides scores by √D, for
+        which the query is √D times as long.
+
+        Shapes: query (D,), keys (n, D), values (n, E) -> (E,)
+        """
+        (n, D), E, xp = keys.shape, values.shape[1], keys.xp
+        own, later = int(self.rng.integers(n)), n + HIDDEN - 1
+        earlier = self.rng.permutation(np.delete(np.arange(n + HIDDEN), [own, later]))
+        order = np.array([*earlier, own, later])
+        all_keys = ops.concatenate([keys, query[None].broadcast_to((HIDDEN, D))])
+        all_values = ops.concatenate([values, xp.full((HIDDEN, E), 1e3)])
+        allowed = xp.asarray((order < n) | (order == later))
+        queries = query[None].broadcast_to((2, D)) * math.sqrt(D)  # at the last two places
+        return ops.attention(queries, all_keys[order], all_values[order], allowed, causal=True)[0]
 
     def block(
         self,

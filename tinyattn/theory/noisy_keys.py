@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from tinyattn import ops
 from tinyattn.attention.core import attend
 from tinyattn.backend import asarray
 from tinyattn.tensor import Tensor
@@ -153,8 +152,8 @@ def two_heads(keys: Tensor, values: Tensor, first: Tensor, second: Tensor) -> tu
     Raises:  as `one_head`
     Source:  CS224N assignment 5, question 1 (d)
     """
-    weights = (one_head(keys, values, first)[1] + one_head(keys, values, second)[1]) / 2
-    return ops.matmul(weights, values), weights
+    (c_1, weights_1), (c_2, weights_2) = (one_head(keys, values, q) for q in (first, second))
+    return (c_1 + c_2) / 2, (weights_1 + weights_2) / 2
 
 
 def _factors(covariances: np.ndarray) -> np.ndarray:

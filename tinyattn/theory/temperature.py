@@ -16,7 +16,7 @@ import numpy as np
 
 from tinyattn import ops
 from tinyattn.tensor import Tensor
-from tinyattn.theory.weights import one_row
+from tinyattn.theory.weights import one_row, weights_of
 
 
 def score_scale(width: int) -> float:
@@ -56,7 +56,7 @@ def moments_at(scores: Tensor, beta: Tensor | float) -> tuple[Tensor, Tensor]:
     Source:  derivations/13_temperature.md
     """
     one_row("moments_at", scores)
-    weights = ops.softmax(scores * beta)
+    weights = weights_of(scores * beta)
     mean = (weights * scores).sum()
     return mean, (weights * (scores - mean) ** 2).sum()
 

@@ -1,9 +1,10 @@
 """Chapter 10: what is true of attention weights, whatever they are used for.
 
 The chapters before built attention and trained with it. This one asks what it can and cannot do, by
-the claims of five answer sheets to two problem sets (000 to 004, not part of the package): every
-construction in them is a function here, on the operations that the models use, and every claim is
-checked on these.
+the claims of five answer sheets to two problem sets (000 to 004, not part of the package). Every
+construction in them is a function here, and every claim about attention weights is checked on
+`ops.attention`, the operation that models use. It keeps no weights, but a query reads them from
+values that are the identity.
 
 Weights are a softmax of scores, so they depend on differences of scores only. The bounds below say
 by how much a score must lead, and how far weights can move (derivations/03_softmax.md and
@@ -18,6 +19,24 @@ from typing import Any
 
 from tinyattn import ops
 from tinyattn.tensor import Tensor
+
+
+def weights_of(scores: Tensor, *, causal: bool = False) -> Tensor:
+    """The weights that attention gives to scores.
+
+    A query that consists of the scores has just these with keys that are the identity.
+
+    Forward: α = softmax(s), read from the identity by `ops.attention`
+    Shapes:  (.., T, n) -> (.., T, n), or one row, (n,) -> (n,)
+    Units:   nats -> weights
+    Source:  derivations/03_softmax.md
+
+    Args: causal: whether later keys are hidden, if the last query stands at the last key.
+    """
+    identity = scores.xp.eye(scores.shape[-1], dtype=scores.dtype)
+    queries = scores[None] if scores.ndim == 1 else scores
+    weights = ops.attention(queries, identity, identity, causal=causal, scale=1.0)
+    return weights[0] if scores.ndim == 1 else weights
 
 
 def weight_bounds(gap: float, n: int) -> tuple[float, float]:

@@ -10,19 +10,13 @@ import math
 import numpy as np
 
 from tinyattn import ops
-from tinyattn.attention.core import attend
 from tinyattn.theory.claim import CONDITIONAL, TRUE, TYPO, Claim
+from tinyattn.theory.claims.copying import mixture
 from tinyattn.theory.finding import NEARLY, Finding, at_least, at_most, equal, every, fact
 from tinyattn.theory.lab import Lab, Real, Reals, Whole, by_hand
 from tinyattn.theory.noisy_keys import lengthened
 from tinyattn.theory.queries import averaging_error, averaging_query, averaging_weight, query_of
 from tinyattn.theory.weights import imbalance, lead_needed
-
-
-def softmax_of(lab: Lab, scores: tuple[float, ...]) -> np.ndarray:
-    """What the engine makes of scores."""
-    found: np.ndarray = ops.softmax(lab.tensor(scores)).numpy()
-    return found
 
 
 def two_ahead(n: int, M: float) -> tuple[float, ...]:
@@ -40,7 +34,7 @@ def error_measures_weights(lab: Lab, scores: tuple[float, ...]) -> Finding:
     """
     n = len(scores)
     keys, values = lab.orthonormal(n), lab.normal(n, n + 2)
-    c, weights = (t.numpy() for t in attend(query_of(keys, scores), keys, values))
+    c, weights = (t.numpy() for t in lab.attend(query_of(keys, scores), keys, values))
     v = values.numpy()
     misplaced = weights - [0.5, 0.5, *[0.0] * (n - 2)]
     error = np.linalg.norm(c - (v[0] + v[1]) / 2)
@@ -56,7 +50,7 @@ def error_measures_weights(lab: Lab, scores: tuple[float, ...]) -> Finding:
 
 def two_share_one(lab: Lab, scores: tuple[float, ...]) -> Finding:
     """All weights sum to 1, so the smaller of two is at most ½."""
-    weights = softmax_of(lab, scores)
+    weights = lab.weights(scores).numpy()
     return every(
         equal("sum of the weights", weights.sum(), 1.0),
         at_most("smaller of two", weights[:2].min(), 0.5),
@@ -66,7 +60,7 @@ def two_share_one(lab: Lab, scores: tuple[float, ...]) -> Finding:
 def share_is_tanh(lab: Lab, scores: tuple[float, ...], difference: float) -> Finding:
     """Only the difference of two scores decides how they share, whatever the others are."""
     all_scores = (scores[0] + difference, *scores)
-    weights, (a, b) = softmax_of(lab, all_scores), by_hand(all_scores[:2])
+    weights, (a, b) = lab.weights(all_scores).numpy(), by_hand(all_scores[:2])
     return every(
         equal("weights", weights, by_hand(all_scores)),
         equal("α_a (1 - share)", weights[0] * b, weights[1] * a),
@@ -78,7 +72,7 @@ def exact_mean(lab: Lab, n: int, M: float) -> Finding:
     """Weights and output of M(k_a + k_b), for real M and any two of the keys."""
     keys, values = lab.orthonormal(n), lab.normal(n, 3)
     a, b = (int(i) for i in lab.rng.permutation(n)[:2])
-    c, weights = (t.numpy() for t in attend(averaging_query(keys, [a, b], M), keys, values))
+    c, weights = (t.numpy() for t in lab.attend(averaging_query(keys, [a, b], M), keys, values))
     v, rest = values.numpy(), n - 2 + 2 * math.exp(M)  # the denominator of the sheets
     mean, others = (v[a] + v[b]) / 2, np.delete(v, [a, b], axis=0)
     far = others.mean(axis=0) - mean if n > 2 else 0 * mean
@@ -95,13 +89,13 @@ def any_length(lab: Lab, n: int, M: float, length: float) -> Finding:
     means, lengths = lab.orthonormal(n), lab.rng.uniform(0.5, 2, n) * length
     query = averaging_query(lengthened(means, 1 / lengths), [0, 1], M)
     keys = lab.tensor(means.numpy() * lengths[:, None])
-    weights = attend(query, keys, lab.normal(n, 2))[1].numpy()
+    weights = lab.attend(query, keys, lab.normal(n, 2))[1].numpy()
     return equal("α_a, α_b", weights[:2], [averaging_weight(n, M)] * 2)
 
 
 def never_exactly(lab: Lab, n: int, M: float) -> Finding:
     """½ each for n = 2 only; otherwise below ½, until float64 cannot tell any more."""
-    missing = 0.5 - softmax_of(lab, two_ahead(n, M))[0]
+    missing = 0.5 - lab.weights(two_ahead(n, M), 1).item()
     if n == 2 or M > 40:
         return fact(missing == 0, "α_a = ½", f"½ - α_a {missing:.1e}")
     return every(
@@ -114,13 +108,13 @@ def exponentials_below(lab: Lab, scores: tuple[float, ...]) -> Finding:
     """The denominator is Σ e^s over all keys."""
     powers = [math.exp(s) for s in scores]
     below = sum(powers[2:]) + powers[0] + powers[1]
-    return equal("weights", softmax_of(lab, scores), [power / below for power in powers])
+    return equal("weights", lab.weights(scores), [power / below for power in powers])
 
 
 def pair_between_bounds(lab: Lab, n: int, lead: float) -> Finding:
     """Two equal scores that lead the next by Δ: 1/(2 + (n - 2)e^-Δ) ≤ α_a ≤ 1/(2 + e^-Δ)."""
     rivals = sorted(lab.rng.uniform(-20, 0, n - 2).tolist(), reverse=True)
-    weight = softmax_of(lab, (rivals[0] + lead, rivals[0] + lead, *rivals))[0]
+    weight = lab.weights((rivals[0] + lead, rivals[0] + lead, *rivals), 1)
     return every(
         at_least("α_a", weight, averaging_weight(n, lead)),
         at_most("α_a", weight, averaging_weight(3, lead)),
@@ -129,7 +123,7 @@ def pair_between_bounds(lab: Lab, n: int, lead: float) -> Finding:
 
 def lead_for_two(lab: Lab, n: int, eta: float) -> Finding:
     """With M = ln((n - 2)(1 - η)/(2η)) the others get the share η, the two half the rest each."""
-    weights = softmax_of(lab, two_ahead(n, lead_needed(n, eta, many=2)))
+    weights = lab.weights(two_ahead(n, lead_needed(n, eta, many=2)))
     return every(
         equal("share of the others", weights[2:].sum(), eta),
         equal("α_a, α_b", weights[:2], [(1 - eta) / 2] * 2),
@@ -143,7 +137,7 @@ def near_only_if_half_each(
     lab: Lab, values: tuple[float, ...], weights: tuple[float, ...]
 ) -> Finding:
     """If c is close to ½(v_a + v_b), the first two values, then α_a and α_b are near ½."""
-    off = ops.matmul(lab.tensor(weights), lab.tensor(values)).item() - sum(values[:2]) / 2
+    off = mixture(lab, weights, values) - sum(values[:2]) / 2
     return fact(
         abs(off) > NEARLY or max(abs(w - 0.5) for w in weights[:2]) < NEARLY,
         "c is away from ½(v_a + v_b), or α_a and α_b near ½",
@@ -153,7 +147,7 @@ def near_only_if_half_each(
 
 def half_each(lab: Lab, scores: tuple[float, ...]) -> Finding:
     """The first two scores are the largest, so each gets about ½."""
-    return equal("α_a, α_b", softmax_of(lab, scores)[:2], (0.5, 0.5), NEARLY)
+    return equal("α_a, α_b", lab.weights(scores, 2), (0.5, 0.5), NEARLY)
 
 
 def ties_at_zero(lab: Lab, n: int, M: float) -> Finding:
@@ -182,7 +176,7 @@ CLAIMS = [
         says="c = ½(v_a + v_b) needs α_a and α_b near ½ and the others near 0",
         truth="enough always: the error is at most the weight misplaced times the diameter of the "
         "values; needed only if the values are affinely independent",
-        under_test=(attend, query_of),
+        under_test=(ops.attention, query_of),
         corrected=error_measures_weights, domain={"scores": Reals(-20, 20, 2, 8)},
         literal=near_only_if_half_each,
         witness={"values": (-1.0, 1.0, 0.0), "weights": (1e-9, 1e-9, 1 - 2e-9)},
@@ -191,7 +185,7 @@ CLAIMS = [
         "S000-b.2", "56", TYPO,
         says="α_a ≈ α_b ≈ 1",
         truth="½ each: the sum of all weights is 1, so the smaller of two is at most ½",
-        under_test=(ops.softmax,),
+        under_test=(ops.attention,),
         corrected=two_share_one, domain={"scores": Reals(-50, 50, 2, 12)},
         literal=lambda lab, weights: equal("their sum", lab.tensor(weights).sum(), 1.0),
         witness={"weights": (1.0, 1.0, 0.0)},
@@ -201,7 +195,7 @@ CLAIMS = [
         says="k_a·q ≈ k_b·q ≫ k_i·q is the condition",
         truth="≈ is a difference well below 1, not a ratio: the share α_a/(α_a + α_b) is off ½ by "
         "½ tanh(|s_a - s_b|/2)",
-        under_test=(ops.softmax, imbalance),
+        under_test=(ops.attention, imbalance),
         corrected=share_is_tanh,
         domain={"scores": Reals(-300, 300, 1, 12), "difference": Real(-40, 40)},
         literal=half_each, witness={"scores": (1001.0, 1000.0, 0.0)},
@@ -210,10 +204,10 @@ CLAIMS = [
         "S000-b.5", "59", TYPO,
         says="after the softmax the wanted value is 1, and the others are 0",
         truth="two are wanted, ½ each: (1 - η)/2 if M = ln((n - 2)(1 - η)/(2η))",
-        under_test=(ops.softmax, lead_needed),
+        under_test=(ops.attention, lead_needed),
         corrected=lead_for_two, domain={"n": Whole(3, 200), "eta": Real(1e-6, 0.9)},
         literal=lambda lab, n, M: equal(
-            "α_a, α_b", softmax_of(lab, two_ahead(n, M))[:2], (1, 1), NEARLY
+            "α_a, α_b", lab.weights(two_ahead(n, M), 2), (1, 1), NEARLY
         ),
         witness={"n": 10, "M": 20.0},
     ),
@@ -222,7 +216,7 @@ CLAIMS = [
         says="q = M(k_a + k_b) with a large positive integer M",
         truth="any real M; orthonormal keys: ½ - α_a = (n - 2)/(2(n - 2 + 2e^M)) exactly, and "
         "c - ½(v_a + v_b) is twice that times (mean of the others - ½(v_a + v_b)); so M ≫ ln n",
-        under_test=(averaging_query, averaging_weight, averaging_error, attend),
+        under_test=(averaging_query, averaging_weight, averaging_error, ops.attention),
         corrected=exact_mean, domain={"n": Whole(2, 9), "M": Real(-10, 100)},
         literal=ties_at_zero, witness={"n": 10**6, "M": 10.0},
     ),
@@ -230,16 +224,16 @@ CLAIMS = [
         "S001-b.ii.1", "90", CONDITIONAL,
         says="α_a = α_b = ½, and α_i = 0 for all others",
         truth="for n = 2 only; else a limit, ½ - α_a = (n - 2)/(2(n - 2 + 2e^M)) > 0",
-        under_test=(ops.softmax, averaging_error),
+        under_test=(ops.attention, averaging_error),
         corrected=never_exactly, domain={"n": Whole(2, 9), "M": Real(0, 60)},
-        literal=lambda lab, n, M: equal("α_a", softmax_of(lab, two_ahead(n, M))[0], 0.5),
+        literal=lambda lab, n, M: equal("α_a", lab.weights(two_ahead(n, M), 1).item(), 0.5),
         witness={"n": 4, "M": 5.0},
     ),
     Claim(
         "S001-b.ii.2", "94, 96", TYPO,
         says="α_a = e^s_a/(Σ α_j + e^s_a + e^s_b), where j runs over the others",
         truth="exponentials belong there: Σ e^s_j + e^s_a + e^s_b",
-        under_test=(ops.softmax,),
+        under_test=(ops.attention,),
         corrected=exponentials_below, domain={"scores": Reals(-50, 50, 2, 12)},
         literal=weights_below, witness={"n": 4, "M": 0.0},
     ),
@@ -258,7 +252,7 @@ CLAIMS = [
         says="k_a·q = k_b·q ≫ k_i, without a q on the right",
         truth="k_i·q: 10 exceeds all numbers of a unit vector, yet a third score may be 20; with a "
         "lead of Δ, 1/(2 + (n - 2)e^-Δ) ≤ α_a ≤ 1/(2 + e^-Δ)",
-        under_test=(ops.softmax, averaging_weight),
+        under_test=(ops.attention, averaging_weight),
         corrected=pair_between_bounds, domain={"n": Whole(3, 40), "lead": Real(0, 40)},
         literal=half_each, witness={"scores": (10.0, 10.0, 20.0)},
     ),
@@ -266,10 +260,10 @@ CLAIMS = [
         "S004-b.ii.3", "109", CONDITIONAL,
         says="exp(0) does not count beside exp(β)",
         truth="there are n - 2 of them: their share is η if β = ln((n - 2)(1 - η)/(2η))",
-        under_test=(ops.softmax, lead_needed),
+        under_test=(ops.attention, lead_needed),
         corrected=lead_for_two, domain={"n": Whole(3, 200), "eta": Real(1e-6, 0.9)},
         literal=lambda lab, n, beta: at_most(
-            "share of the others", softmax_of(lab, two_ahead(n, beta))[2:].sum(), NEARLY
+            "share of the others", 1 - lab.weights(two_ahead(n, beta), 2).sum(), NEARLY
         ),
         witness={"n": 10**6, "beta": 10.0},
     ),
@@ -277,7 +271,7 @@ CLAIMS = [
         "S004-b.ii.4", "111", TRUE,
         says="α_a = e^β/(n - 2 + 2e^β), about ½",
         truth="the equality is exact, for any real β",
-        under_test=(averaging_query, averaging_weight, averaging_error, attend),
+        under_test=(averaging_query, averaging_weight, averaging_error, ops.attention),
         corrected=lambda lab, n, beta: exact_mean(lab, n, beta),
         domain={"n": Whole(2, 9), "beta": Real(-10, 100)},
     ),
@@ -286,10 +280,10 @@ CLAIMS = [
         says="the softmax never averages exactly",
         truth="for n = 2 it does; for n ≥ 3 it does not, except that float64 rounds to ½ from "
         "M = 52 ln 2 = 36.04 on (n = 3)",
-        under_test=(ops.softmax, averaging_error),
+        under_test=(ops.attention, averaging_error),
         corrected=never_exactly, domain={"n": Whole(2, 9), "M": Real(0, 60)},
         literal=lambda lab, n, M: fact(
-            softmax_of(lab, two_ahead(n, M))[0] != 0.5, "α_a is not ½", "α_a is ½ exactly"
+            lab.weights(two_ahead(n, M), 1).item() != 0.5, "α_a is not ½", "α_a is ½ exactly"
         ),
         witness={"n": 2, "M": 3.0},
     ),

@@ -241,7 +241,7 @@ CLAIMS = [
         says="softmax makes full-rank weights of scores of rank 1",
         truth="and weights of orthonormal tokens have n - 1 equal singular values, "
         "(e^β - 1)/(e^β + n - 1)",
-        under_test=(ops.softmax, singular_values, orthonormal_singular_value),
+        under_test=(ops.attention, singular_values, orthonormal_singular_value),
         corrected=full_rank,
         domain={"n": Whole(2, 5), "t": Real(0.3, 1.5), "beta": Real(0, 40)},
     ),

@@ -6,16 +6,14 @@ Next: averaging two.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
 from tinyattn import ops
-from tinyattn.attention.core import attend
 from tinyattn.theory.claim import CONDITIONAL, FALSE, TYPO, Claim
 from tinyattn.theory.finding import NEARLY, Finding, at_least, at_most, equal, every, fact
 from tinyattn.theory.lab import Lab, Real, Whole, by_hand
-from tinyattn.theory.queries import averaging_weight, copying_query, query_of
+from tinyattn.theory.queries import averaging_weight, copying_query, distribution_query, query_of
 from tinyattn.theory.weights import lead_needed, weight_bounds
 
 
@@ -25,9 +23,10 @@ def leading(lab: Lab, n: int, lead: float) -> list[float]:
     return [rivals[0] + lead, *rivals]
 
 
-def top_weight(lab: Lab, scores: Sequence[float]) -> float:
-    """The weight of the first score."""
-    return float(ops.softmax(lab.tensor(scores)).numpy()[0])
+def mixture(lab: Lab, weights: tuple[float, ...], values: tuple[float, ...]) -> float:
+    """What attention with these weights makes of numbers."""
+    keys, column = lab.orthonormal(len(weights)), lab.tensor(values).reshape(-1, 1)
+    return lab.answer(distribution_query(keys, weights), keys, column).item()
 
 
 # What is true --------------------------------------------------------------------------------
@@ -41,12 +40,12 @@ def error_is_the_weight_missing(lab: Lab, n: int, lead: float) -> Finding:
     """
     scores, values = leading(lab, n, lead), lab.normal(n, n + 2)
     keys, corners = lab.orthonormal(n), lab.orthonormal(n)
-    c, weights = (t.numpy() for t in attend(query_of(keys, scores), keys, values))
+    c, weights = (t.numpy() for t in lab.attend(query_of(keys, scores), keys, values))
     v, missing = values.numpy(), 1 - weights[0]
     error = np.linalg.norm(c - v[0])
     others = weights[1:] @ v[1:] / weights[1:].sum()
     stretch = np.linalg.svd(v[1:] - v[0], compute_uv=False)[-1]
-    off = attend(query_of(keys, scores), keys, corners)[0] - corners[0]
+    off = lab.attend(query_of(keys, scores), keys, corners)[0] - corners[0]
     return every(
         equal("weights", weights, by_hand(scores)),
         equal("c - v_j", c - v[0], missing * (others - v[0])),
@@ -59,12 +58,12 @@ def error_is_the_weight_missing(lab: Lab, n: int, lead: float) -> Finding:
 def lead_decides(lab: Lab, n: int, lead: float) -> Finding:
     """The top weight lies between the bounds, and both can be reached."""
     low, high = weight_bounds(lead, n)
-    top = top_weight(lab, leading(lab, n, lead))
+    top = lab.weights(leading(lab, n, lead), 1).item()
     return every(
         at_least("top weight", top, low),
         at_most("top weight", top, high),
-        equal("all rivals tied", top_weight(lab, [lead, *[0.0] * (n - 1)]), low),
-        equal("rivals far behind", top_weight(lab, [lead, 0.0, *[-800.0] * (n - 2)]), high),
+        equal("all rivals tied", lab.weights([lead, *[0.0] * (n - 1)], 1).item(), low),
+        equal("rivals far behind", lab.weights([lead, 0.0, *[-800.0] * (n - 2)], 1).item(), high),
     )
 
 
@@ -72,8 +71,8 @@ def lead_suffices(lab: Lab, n: int, eta: float) -> Finding:
     """The stated lead leaves exactly that error when all rivals tie, and less otherwise."""
     lead = lead_needed(n, eta)
     return every(
-        equal("all rivals tied", top_weight(lab, [lead, *[0.0] * (n - 1)]), 1 - eta),
-        at_least("top weight", top_weight(lab, leading(lab, n, lead)), 1 - eta),
+        equal("all rivals tied", lab.weights([lead, *[0.0] * (n - 1)], 1).item(), 1 - eta),
+        at_least("top weight", lab.weights(leading(lab, n, lead), 1).item(), 1 - eta),
     )
 
 
@@ -82,7 +81,7 @@ def only_the_lead_counts(lab: Lab, n: int, eta: float, shift: float) -> Finding:
     s = lab.rng.uniform(-50, 50, n)
     return every(
         lead_suffices(lab, n, eta),
-        equal("weights", ops.softmax(lab.tensor(s) + shift), by_hand(s)),
+        equal("weights", lab.weights(lab.tensor(s) + shift), by_hand(s)),
     )
 
 
@@ -90,15 +89,15 @@ def ratio_bounds_weight(lab: Lab, n: int, R: float) -> Finding:
     """α_j ≥ R α_i for all i gives α_j ≥ R/(R + n - 1), reached when the others tie."""
     bound = R / (R + n - 1)
     return every(
-        equal("others tied", top_weight(lab, [math.log(R), *[0.0] * (n - 1)]), bound),
-        at_least("α_j", top_weight(lab, leading(lab, n, math.log(R))), bound),
+        equal("others tied", lab.weights([math.log(R), *[0.0] * (n - 1)], 1).item(), bound),
+        at_least("α_j", lab.weights(leading(lab, n, math.log(R)), 1).item(), bound),
     )
 
 
 def copying_weight(lab: Lab, n: int, lamda: float) -> Finding:
     """q = λ k_j with orthonormal keys."""
     keys, j = lab.orthonormal(n), int(lab.rng.integers(n))
-    _, weights = attend(copying_query(keys, j, lamda), keys, lab.normal(n, 2))
+    _, weights = lab.attend(copying_query(keys, j, lamda), keys, lab.normal(n, 2))
     exact = 1 / (1 + (n - 1) * math.exp(-lamda))
     return every(
         equal("α_j", weights.numpy()[j], exact),
@@ -113,7 +112,7 @@ def close_only_if_near_one(
     lab: Lab, values: tuple[float, ...], weights: tuple[float, ...]
 ) -> Finding:
     """If c is close to v_j, the first value, then α_j is near 1."""
-    c = ops.matmul(lab.tensor(weights), lab.tensor(values)).item()
+    c = mixture(lab, weights, values)
     return fact(
         abs(c - values[0]) > NEARLY or weights[0] > 1 - NEARLY,
         "c is away from v_j, or α_j near 1",
@@ -129,7 +128,7 @@ def leads(lab: Lab, scores: tuple[float, ...], left: int, right: int) -> Finding
 
 def almost_one(lab: Lab, scores: tuple[float, ...]) -> Finding:
     """The first score is the largest, so its weight is almost 1."""
-    return equal("α_j", top_weight(lab, scores), 1.0, NEARLY)
+    return equal("α_j", lab.weights(scores, 1).item(), 1.0, NEARLY)
 
 
 def rivals_tie(lab: Lab, n: int, lead: float) -> Finding:
@@ -144,7 +143,7 @@ CLAIMS = [
         says="c is close to v_j only if α_j is near 1 and the other weights near 0",
         truth="sufficient always: |c - v_j| ≤ (1 - α_j) max |v_i - v_j|; necessary only if v_j is "
         "outside the hull of the other values",
-        under_test=(attend, query_of),
+        under_test=(ops.attention, query_of),
         corrected=error_is_the_weight_missing, domain={"n": Whole(2, 8), "lead": Real(0, 20)},
         literal=close_only_if_near_one,
         witness={"values": (0.0, 1.0, -1.0), "weights": (1e-9, 0.5 - 5e-10, 0.5 - 5e-10)},
@@ -153,7 +152,7 @@ CLAIMS = [
         "S000-a.2", "44", FALSE,
         says="if k_j·q exceeds every other score, α_j is almost 1",
         truth="the lead must be at least ln((n - 1)(1 - η)/η) for a weight of 1 - η",
-        under_test=(ops.softmax, lead_needed),
+        under_test=(ops.attention, lead_needed),
         corrected=lead_suffices, domain={"n": Whole(2, 200), "eta": Real(1e-6, 0.49)},
         literal=almost_one, witness={"scores": (0.1, 0.0)},
     ),
@@ -162,7 +161,7 @@ CLAIMS = [
         says="the condition is k_j·q ≫ k_i·q",
         truth="≫ is a difference, not a ratio: with a lead of Δ, "
         "1/(1 + (n - 1)e^-Δ) ≤ α_j ≤ 1/(1 + e^-Δ)",
-        under_test=(ops.softmax, weight_bounds),
+        under_test=(ops.attention, weight_bounds),
         corrected=lead_decides, domain={"n": Whole(2, 40), "lead": Real(0, 40)},
         literal=almost_one, witness={"scores": (0.02, 0.00002)},
     ),
@@ -170,7 +169,7 @@ CLAIMS = [
         "S001-a.ii", "17", CONDITIONAL,
         says="weight gathers on j when k_j·q ≫ k_i·q for all others",
         truth="as S000-a.3: a matter of differences",
-        under_test=(ops.softmax, weight_bounds),
+        under_test=(ops.attention, weight_bounds),
         corrected=lead_decides, domain={"n": Whole(2, 40), "lead": Real(0, 40)},
         literal=rivals_tie, witness={"n": 10**6, "lead": 10.0},
     ),
@@ -178,7 +177,7 @@ CLAIMS = [
         "S001-a.iii.1", "21", FALSE,
         says="if α_j ≫ α_i for each i, then α_j ≈ 1",
         truth="α_j ≥ R α_i for each i gives α_j ≥ R/(R + n - 1) and no more; it takes α_j ≫ Σ α_i",
-        under_test=(ops.softmax,),
+        under_test=(ops.attention,),
         corrected=ratio_bounds_weight, domain={"n": Whole(2, 60), "R": Real(1, 1e6)},
         literal=lambda lab, n, R: rivals_tie(lab, n, math.log(R)),
         witness={"n": 10**6 + 1, "R": 1000.0},
@@ -187,10 +186,10 @@ CLAIMS = [
         "S001-a.iii.2", "21", CONDITIONAL,
         says="α_j ≈ 1 makes c ≈ v_j",
         truth="|c - v_j| ≤ (1 - α_j) max |v_i - v_j|: the values must be bounded",
-        under_test=(attend, query_of),
+        under_test=(ops.attention, query_of),
         corrected=error_is_the_weight_missing, domain={"n": Whole(2, 8), "lead": Real(0, 20)},
         literal=lambda lab, weights, values: equal(
-            "c", ops.matmul(lab.tensor(weights), lab.tensor(values)), values[0], 0.1
+            "c", mixture(lab, weights, values), values[0], 0.1
         ),
         witness={"weights": (0.999, 0.001), "values": (0.0, 1e6)},
     ),
@@ -206,7 +205,7 @@ CLAIMS = [
         "S002-a.1", "7", TYPO,
         says="there is an i with k_i·q ≫ k_i·q for all j",
         truth="k_j·q stands on the right: the largest score leads, by the Δ of S000-a.3",
-        under_test=(ops.softmax, weight_bounds),
+        under_test=(ops.attention, weight_bounds),
         corrected=lead_decides, domain={"n": Whole(2, 40), "lead": Real(0, 40)},
         literal=leads, witness={"scores": (9.0, 0.0, -3.0), "left": 1, "right": 1},
     ),
@@ -215,7 +214,7 @@ CLAIMS = [
         says="if scores are not negative, rivals that are just a little smaller will do",
         truth="the sign of scores cannot matter: softmax(s + c) = softmax(s); the lead must be "
         "ln((n - 1)(1 - η)/η)",
-        under_test=(ops.softmax, lead_needed),
+        under_test=(ops.attention, lead_needed),
         corrected=only_the_lead_counts,
         domain={"n": Whole(2, 200), "eta": Real(1e-6, 0.49), "shift": Real(-100, 100)},
         literal=almost_one, witness={"scores": (10.0, 9.9)},
@@ -236,11 +235,11 @@ CLAIMS = [
         "S004-a.iii", "40", TYPO,
         says="the weight is on key j, so c ≈ v_i",
         truth="c ≈ v_j, up to (1 - α_j) max |v_i - v_j|",
-        under_test=(attend, query_of),
+        under_test=(ops.attention, query_of),
         corrected=error_is_the_weight_missing, domain={"n": Whole(2, 8), "lead": Real(0, 20)},
         literal=lambda lab, values, lead: equal(
             "c",
-            attend(lab.tensor([lead]), lab.tensor([[1.0], [0.0]]), lab.tensor(values))[0],
+            lab.attend(lab.tensor([lead]), lab.tensor([[1.0], [0.0]]), lab.tensor(values))[0],
             values[1],
             NEARLY,
         ),
@@ -250,7 +249,7 @@ CLAIMS = [
         "S004-a.iv", "44", CONDITIONAL,
         says="a score clearly above the others copies the value",
         truth="with a lead of ln((n - 1)(1 - η)/η) the weight missing is η at most",
-        under_test=(ops.softmax, lead_needed),
+        under_test=(ops.attention, lead_needed),
         corrected=lead_suffices, domain={"n": Whole(2, 200), "eta": Real(1e-6, 0.49)},
         literal=rivals_tie, witness={"n": 50_257, "lead": 10.0},
     ),

@@ -9,18 +9,18 @@ import math
 
 from tinyattn import ops
 from tinyattn.attention import focus
-from tinyattn.attention.core import attend
 from tinyattn.theory.claim import CONDITIONAL, TRUE, Claim
 from tinyattn.theory.finding import NEARLY, Finding, at_least, at_most, equal, every, fact
 from tinyattn.theory.lab import Lab, Reals, by_hand
 from tinyattn.theory.queries import query_of
+from tinyattn.theory.weights import weights_of
 
 # What is true --------------------------------------------------------------------------------
 
 
 def is_distribution(lab: Lab, scores: tuple[float, ...]) -> Finding:
     """Weights are exponentials by their sum: not negative, and they sum to 1."""
-    weights = ops.softmax(lab.tensor(scores)).numpy()
+    weights = lab.weights(scores).numpy()
     return every(
         equal("weights", weights, by_hand(scores)),
         at_least("weights", weights, 0, 0),
@@ -32,7 +32,7 @@ def inside_the_hull(lab: Lab, scores: tuple[float, ...]) -> Finding:
     """In every direction the output is at most as far out as the farthest value."""
     n = len(scores)
     keys, values, direction = lab.orthonormal(n), lab.normal(n, 3), lab.normal(3)
-    c, weights = attend(query_of(keys, scores), keys, values)
+    c, weights = lab.attend(query_of(keys, scores), keys, values)
     along = ops.matmul(values, direction)
     height = ops.matmul(c, direction).item()
     return every(
@@ -44,7 +44,7 @@ def inside_the_hull(lab: Lab, scores: tuple[float, ...]) -> Finding:
 
 def diffuse_by_default(lab: Lab) -> Finding:
     """Scores of variance 1 over 128 keys: a mean top weight of 0.07, and an entropy of 4.4 nats."""
-    weights = ops.softmax(lab.normal(4000, 128))
+    weights = weights_of(lab.normal(4000, 128))
     return every(
         equal("mean top weight", weights.max(axis=-1).mean(), 0.0684, 0.003),
         equal("mean entropy", focus(weights.reshape(1, 1, 4000, 128)).mean(), 4.366, 0.012),
@@ -66,7 +66,7 @@ CLAIMS = [
         "S001-a.i", "9-13", CONDITIONAL,
         says="α is a categorical distribution because its sum is 1",
         truth="it must also not be negative, which exp sees to",
-        under_test=(ops.softmax,),
+        under_test=(ops.attention,),
         corrected=is_distribution, domain={"scores": Reals(-1e4, 1e4, 1, 40)},
         literal=lambda lab, weights: fact(
             abs(sum(weights) - 1) > NEARLY or min(weights) >= 0,
@@ -79,14 +79,14 @@ CLAIMS = [
         "S004-hdr", "26", TRUE,
         says="c is an average of the values, weighted by α",
         truth="c lies in their hull: u·c is between the least and the largest u·v_i for every u",
-        under_test=(attend, query_of),
+        under_test=(ops.attention, query_of),
         corrected=inside_the_hull, domain={"scores": Reals(-50, 50, 1, 8)},
     ),
     Claim(
         "S004-a.i", "32", CONDITIONAL,
         says="α is a distribution because a query matches no key exactly",
         truth="it is one, whatever matches: α_i > 0 and the sum is 1",
-        under_test=(ops.softmax,),
+        under_test=(ops.attention,),
         corrected=is_distribution, domain={"scores": Reals(-1e4, 1e4, 1, 40)},
         literal=lambda lab, n: fact(
             not is_distribution(lab, _scores_of_an_exact_match(lab, n)).holds,
@@ -100,11 +100,11 @@ CLAIMS = [
         says="α is typically diffuse",
         truth="for scores of variance 1: over 128 keys the top weight is 0.068 on average, the "
         "entropy 4.37 of 4.85 nats",
-        under_test=(ops.softmax, focus),
+        under_test=(ops.attention, focus),
         corrected=diffuse_by_default,
         literal=lambda lab, n, variance: at_most(
             "mean top weight",
-            ops.softmax(lab.normal(400, n) * math.sqrt(variance)).max(axis=-1).mean(),
+            weights_of(lab.normal(400, n) * math.sqrt(variance)).max(axis=-1).mean(),
             0.1,
         ),
         witness={"n": 128, "variance": 64},

@@ -8,7 +8,6 @@ from __future__ import annotations
 import numpy as np
 
 from tinyattn import ops
-from tinyattn.attention.core import attend
 from tinyattn.tensor import Tensor
 from tinyattn.theory.claim import CONDITIONAL, FALSE, TRUE, TYPO, Claim
 from tinyattn.theory.finding import Finding, equal, every
@@ -40,7 +39,7 @@ def half_of_it(lab: Lab, m: int, p: int, beta: float) -> Finding:
     v_a, v_b = ops.matmul(A, lab.normal(m)), ops.matmul(B, lab.normal(p))
     M, others, keys = projector(A), lab.normal(3, A.shape[0]), lab.orthonormal(5)
     values = ops.concatenate([ops.stack([v_a, v_b]), others])
-    c = attend(averaging_query(keys, [0, 1], beta), keys, values)[0]
+    c = lab.attend(averaging_query(keys, [0, 1], beta), keys, values)[0]
     noise = averaging_error(5, beta) * (2 * ops.matmul(M, others.mean(axis=0)) - v_a)
     return every(
         equal("M s", ops.matmul(M, v_a + v_b), v_a),
@@ -178,7 +177,7 @@ CLAIMS = [
         says="v_a comes back from c = ½(v_a + v_b) through M s",
         truth="M s = v_a, but M c = ½v_a: 2M is for the mean; where c attends to others too, it "
         "lets their part in A through",
-        under_test=(projector, averaging_query, averaging_error, attend),
+        under_test=(projector, averaging_query, averaging_error, ops.attention),
         corrected=half_of_it, domain={"m": Whole(1, 5), "p": Whole(1, 5), "beta": Real(-5, 60)},
         literal=comes_back, witness={"v_a": (3.0, 0.0), "v_b": (0.0, 4.0), "factor": 1.0},
     ),

@@ -11,7 +11,6 @@ import numpy as np
 
 from tinyattn import ops
 from tinyattn.attention import MultiHead, focus
-from tinyattn.attention.core import attend
 from tinyattn.backend import asnumpy
 from tinyattn.tensor import Tensor
 from tinyattn.theory.claim import TRUE, Claim
@@ -21,7 +20,7 @@ from tinyattn.theory.finding import Finding, at_least, at_most, equal, every, fa
 from tinyattn.theory.lab import Lab, Real, Reals, Whole
 from tinyattn.theory.low_rank import singular_values
 from tinyattn.theory.temperature import moments_at
-from tinyattn.theory.weights import jacobian, largest_move
+from tinyattn.theory.weights import jacobian, largest_move, weights_of
 
 LARGEST = math.log(np.finfo(np.float64).max)
 """The largest number whose exponential is finite, 709.78."""
@@ -51,7 +50,7 @@ def by_backward(y: Tensor, x: Tensor) -> np.ndarray:
 def how_weights_move(lab: Lab, scores: tuple[float, ...]) -> Finding:
     """J = diag α - ααᵀ, as backward has it: J 1 = 0, eigenvalues from 0 to the bounds."""
     s, half = leaf(lab, scores), lab.tensor([0.5, 0.5, 0.0])
-    weights = ops.softmax(s)
+    weights = lab.weights(s)
     found, a = by_backward(weights, s), weights.numpy()
     values = np.linalg.eigvalsh(found)
     return every(
@@ -67,9 +66,9 @@ def how_weights_move(lab: Lab, scores: tuple[float, ...]) -> Finding:
 def how_far_weights_move(lab: Lab, scores: tuple[float, ...], delta: float) -> Finding:
     """Σ |Δα| ≤ 2 tanh(r/4) ≤ max |Δs|, r = max Δs - min Δs, and the first is reached."""
     change = delta * lab.rng.uniform(-1, 1, len(scores))
-    before, after = (ops.softmax(lab.tensor(np.array(scores) + c)) for c in (0, change))
+    before, after = (lab.weights(np.array(scores) + c) for c in (0, change))
     bound, r = 2 * largest_move(lab.tensor(change)), np.ptp(change)
-    two = [ops.softmax(lab.tensor([x * r / 2, 0.0])).numpy() for x in (-1, 1)]
+    two = [lab.weights([x * r / 2, 0.0]).numpy() for x in (-1, 1)]
     return every(
         at_most("Σ |Δα|", np.abs((after - before).numpy()).sum(), bound),
         at_most("the bound", bound, np.abs(change).max()),
@@ -80,7 +79,7 @@ def how_far_weights_move(lab: Lab, scores: tuple[float, ...], delta: float) -> F
 def almost_even(lab: Lab, scores: tuple[float, ...], beta: float) -> Finding:
     """α_i = 1/n + β(s_i - mean)/n, up to β²R²e^{βR}/2n, where R is the range of the scores."""
     x, n = np.array(scores), len(scores)
-    found = ops.softmax(lab.tensor(scores) * beta).numpy()
+    found = lab.weights(lab.tensor(scores) * beta).numpy()
     reach = beta * np.ptp(x)
     off = np.abs(found - (1 + beta * (x - x.mean())) / n)
     return at_most("off the line by", off.max(), reach**2 * math.exp(reach) / (2 * n))
@@ -98,7 +97,7 @@ def soft_maximum(lab: Lab, scores: tuple[float, ...]) -> Finding:
         equal(
             "of equal ones", ops.logsumexp(lab.tensor([top] * n)).item(), top + math.log(n), 1e-10
         ),
-        equal("its gradient", gradient(y, s), ops.softmax(s)),
+        equal("its gradient", gradient(y, s), lab.weights(scores)),
     )
 
 
@@ -107,9 +106,9 @@ def equal_keys(lab: Lab, n: int, copies: int) -> Finding:
     keys, q = lab.normal(n, 3), lab.normal(3)
     repeated = ops.concatenate([*[keys[:1]] * (copies - 1), keys])
     values = lab.normal(n + copies - 1, 2)
-    c, weights = attend(q, repeated, values)
+    c, weights = lab.attend(q, repeated, values)
     bonus = lab.tensor([math.log(copies), *[0.0] * (n - 1)])
-    one = ops.softmax(ops.matmul(keys, q) + bonus)
+    one = lab.weights(ops.matmul(keys, q) + bonus)
     merged = ops.concatenate([values[:copies].mean(axis=0, keepdims=True), values[copies:]])
     return every(
         equal("their weight", weights[:copies].sum(), one[0].item()),
@@ -122,13 +121,9 @@ def answer_moves_with_query(lab: Lab, n: int, D: int, M: float) -> Finding:
     """∂c/∂q = Vᵀ J K."""
     keys, values = lab.normal(n, D), lab.normal(n, 2)
     q = leaf(lab, M * lab.rng.standard_normal(D))
-    c, weights = attend(q, keys, values)
+    c, weights = lab.attend(q, keys, values)
     wanted = values.numpy().T @ jacobian(weights).numpy() @ keys.numpy()
-    fused = ops.attention(q.reshape(1, -1), keys, values, scale=1.0)[0]
-    return every(
-        equal("∂c/∂q", by_backward(c, q), wanted),
-        equal("as one operation", by_backward(fused, q), wanted),
-    )
+    return equal("∂c/∂q", by_backward(c, q), wanted)
 
 
 def last_row_knows_no_order(lab: Lab, n: int) -> Finding:
@@ -170,9 +165,9 @@ def where_plain_formulas_break(lab: Lab, score: float) -> Finding:
 
 def norm_of_weights(lab: Lab, n: int, keys: int, beta: float) -> Finding:
     """Rows that sum to 1: a norm between √(n/m) and √(largest column sum); a maximum stays."""
-    weights, values = ops.softmax(lab.normal(n, keys) * beta), lab.normal(keys)
+    weights, values = weights_of(lab.normal(n, keys) * beta), lab.normal(keys)
     norm, sums = singular_values(weights)[0], weights.numpy().sum(axis=0)
-    one_key = ops.softmax(lab.tensor(np.eye(keys)[[0] * n] * 800))
+    one_key = weights_of(lab.tensor(np.eye(keys)[[0] * n] * 800))
     return every(
         at_least("|P|", norm, math.sqrt(n / keys)),
         at_most("|P|", norm, math.sqrt(sums.max())),
@@ -190,7 +185,7 @@ def where_weights_underflow(lab: Lab, beyond: float) -> Finding:
     for dtype, bits in (("float64", 1075), ("float32", 150)):
         edge = bits * math.log(2)
         for lead in (edge - beyond, edge + beyond):
-            weight = ops.softmax(Tensor(np.array([lead, 0], dtype), device=lab.device)).numpy()[1]
+            weight = weights_of(Tensor(np.array([lead, 0], dtype), device=lab.device)).numpy()[1]
             wanted = weight > 0 if lead < edge else weight == 0
             findings.append(
                 fact(wanted, f"{dtype}: {lead:.2f} as told", f"{dtype}: {lead}: {weight}")
@@ -205,14 +200,14 @@ CLAIMS = [
         says="weights move with scores by J = diag(α) - αα^T",
         truth="J is symmetric, J 1 = 0, and its eigenvalues lie between 0 and the smaller of ½, "
         "reached at (½, ½, 0, ..), and 2(1 - max α)",
-        under_test=(ops.softmax, jacobian),
+        under_test=(ops.attention, jacobian),
         corrected=how_weights_move, domain={"scores": Reals(-50, 50, 1, 8)},
     ),
     Claim(
         "G-02", "", TRUE,
         says="weights move less than scores",
         truth="Σ |Δα_i| ≤ 2 tanh(r/4) ≤ max |Δs_i|, with r = max Δs - min Δs; reached by two keys",
-        under_test=(ops.softmax, largest_move),
+        under_test=(ops.attention, largest_move),
         corrected=how_far_weights_move,
         domain={"scores": Reals(-50, 50, 1, 12), "delta": Real(0, 50)},
     ),
@@ -220,7 +215,7 @@ CLAIMS = [
         "G-03", "", TRUE,
         says="a factor β on the scores sharpens",
         truth="dE[s]/dβ = Var(s) ≥ 0 and dH/dβ = -β Var(s), mean and variance by the weights",
-        under_test=(ops.softmax, focus, moments_at),
+        under_test=(ops.attention, focus, moments_at),
         corrected=sharpens,
         domain={"scores": Reals(-10, 10, 1, 12), "beta": Real(0, 5), "step": Real(0, 2)},
     ),
@@ -228,28 +223,28 @@ CLAIMS = [
         "G-04", "", TRUE,
         says="small scores give almost equal weights",
         truth="α_i = 1/n + β(s_i - s̄)/n, up to β²R²e^(βR)/2n with R = max s - min s",
-        under_test=(ops.softmax,),
+        under_test=(ops.attention,),
         corrected=almost_even, domain={"scores": Reals(-3, 3, 1, 12), "beta": Real(0, 1)},
     ),
     Claim(
         "G-05", "", TRUE,
         says="logsumexp is a soft maximum",
         truth="max s ≤ logsumexp s ≤ max s + ln n, and its gradient is softmax s",
-        under_test=(ops.logsumexp, ops.softmax),
+        under_test=(ops.logsumexp, ops.attention),
         corrected=soft_maximum, domain={"scores": Reals(-1e4, 1e4, 1, 20)},
     ),
     Claim(
         "G-06", "", TRUE,
         says="a key that stands there m times counts m times",
         truth="as one key with ln m more of a score, and the mean of their values",
-        under_test=(attend,),
+        under_test=(ops.attention,),
         corrected=equal_keys, domain={"n": Whole(1, 8), "copies": Whole(1, 8)},
     ),
     Claim(
         "G-07", "", TRUE,
         says="the answer moves with the query by ∂c/∂q = V^T J K",
-        truth="exactly so, in the fused operation too",
-        under_test=(attend, ops.attention, jacobian),
+        truth="exactly so, by backward through attention",
+        under_test=(ops.attention, jacobian),
         corrected=answer_moves_with_query,
         domain={"n": Whole(1, 8), "D": Whole(1, 5), "M": Real(0, 20)},
     ),
@@ -274,7 +269,7 @@ CLAIMS = [
         says="a matrix of weights enlarges the norm by √(largest column sum) at most, and a "
         "maximum never",
         truth="so it is; the norm is √n if all n queries read one key, and at least √(n/keys)",
-        under_test=(ops.softmax, singular_values),
+        under_test=(ops.attention, singular_values),
         corrected=norm_of_weights,
         domain={"n": Whole(1, 10), "keys": Whole(1, 10), "beta": Real(0, 30)},
     ),
@@ -282,7 +277,7 @@ CLAIMS = [
         "G-11", "", TRUE,
         says="a weight is rounded to 0 when the lead is large enough",
         truth="above 745.13 nats in float64, 103.97 in float32: ln 2^1075 and ln 2^150",
-        under_test=(ops.softmax,),
+        under_test=(ops.attention,),
         corrected=where_weights_underflow, domain={"beyond": Real(0.01, 50)},
     ),
 ]

@@ -11,6 +11,7 @@ import numpy as np
 
 from tinyattn import ops
 from tinyattn.attention import AttentionBlock, Linformer, MultiHead, formula_value, influence
+from tinyattn.attention.core import attend
 from tinyattn.nn import Parameter
 from tinyattn.tensor import Tensor
 from tinyattn.theory.claim import CONDITIONAL, FALSE, TYPO, Claim
@@ -23,15 +24,16 @@ from tinyattn.theory.low_rank import (
     singular_values,
     truncated,
 )
+from tinyattn.theory.weights import weights_of
 
 FEW = 0.125
 """The share of all singular values that may be called a few."""
 
 
-def softmax_of_rank_one(lab: Lab, n: int, t: float) -> np.ndarray:
+def weights_of_rank_one(lab: Lab, n: int, t: float) -> np.ndarray:
     """Scores t·i·j of rank 1, through a softmax."""
     i = np.arange(n)
-    return ops.softmax(lab.tensor(t * np.outer(i, i))).numpy()
+    return weights_of(lab.tensor(t * np.outer(i, i))).numpy()
 
 
 def refuses_to_be_causal(block: AttentionBlock, x: Tensor) -> bool:
@@ -48,12 +50,12 @@ def refuses_to_be_causal(block: AttentionBlock, x: Tensor) -> bool:
 
 def full_rank(lab: Lab, n: int, t: float, beta: float) -> Finding:
     """Scores t·i·j: det = Π (e^tk - e^ti)/Π Σ e^tij. Orthonormal tokens: all σ but one equal."""
-    weights = softmax_of_rank_one(lab, n, t)
+    weights = weights_of_rank_one(lab, n, t)
     i = np.arange(n)
     pairs = [math.exp(t * b) - math.exp(t * a) for b in range(n) for a in range(b)]
     det = math.prod(pairs) / np.exp(t * np.outer(i, i)).sum(axis=1).prod()
     tokens = lab.orthonormal(n)
-    sigma = singular_values(ops.softmax(ops.matmul(tokens, tokens.swapaxes(0, 1)) * beta))
+    sigma = singular_values(attend(tokens, tokens, tokens, scale=beta)[1])
     wanted = orthonormal_singular_value(n, beta)
     return every(
         equal("rank", np.linalg.matrix_rank(weights), n),
@@ -66,7 +68,7 @@ def full_rank(lab: Lab, n: int, t: float, beta: float) -> Finding:
 
 def nearest_of_low_rank(lab: Lab, n: int, k: int, beta: float) -> Finding:
     """The error is the next singular value, no other matrix is nearer, and 1 ≤ σ_1."""
-    weights, k = ops.softmax(lab.normal(n, n) * beta), min(k, n - 1)
+    weights, k = weights_of(lab.normal(n, n) * beta), min(k, n - 1)
     p, sigma, v = weights.numpy(), singular_values(weights), lab.normal(n, 3)
     near, other = truncated(weights, k), ops.matmul(lab.normal(n, k), lab.normal(k, n))
     energy = np.linalg.eigvalsh(p.T @ p)[::-1]
@@ -89,7 +91,7 @@ def few_keys_of_full_width(lab: Lab, n: int, k: int) -> Finding:
     block, x = new(lab, Linformer, n, rows=k), lab.normal(1, n, C)
     q, plain = block.queries_and_keys(x, None, 0)
     keys = ops.matmul(block.mix_keys, plain)
-    weights = ops.softmax(ops.matmul(q, keys.swapaxes(-1, -2)) / math.sqrt(D))
+    weights = attend(q, keys, keys, scale=1 / math.sqrt(D))[1]
     dense, whole = new(lab, MultiHead, n), new(lab, Linformer, n, rows=n)
     for name in ("query", "key", "value", "out"):
         setattr(whole, name, getattr(dense, name))
@@ -121,7 +123,7 @@ def cheaper_below_half(lab: Lab, n: int, k: int) -> Finding:
 
 def below_full_rank(lab: Lab, n: int, t: float) -> Finding:
     """The rank is below n."""
-    weights = softmax_of_rank_one(lab, n, t)
+    weights = weights_of_rank_one(lab, n, t)
     rank, det = np.linalg.matrix_rank(weights), np.linalg.det(weights)
     told = f"scores t·i·j have rank 1, weights rank {rank}, and their determinant is {det:.4f}"
     return fact(rank < n, f"rank {rank}", told)
@@ -129,7 +131,7 @@ def below_full_rank(lab: Lab, n: int, t: float) -> Finding:
 
 def few_carry_most(lab: Lab, n: int, beta: float) -> Finding:
     """An eighth of the singular values has 90 % of the squares; scores are β times normal ones."""
-    weights = ops.softmax(lab.normal(n, n) * beta)
+    weights = weights_of(lab.normal(n, n) * beta)
     return at_most(
         "singular values for 90 %, of scores β times normal,", rank_for(weights, 0.9), FEW * n
     )
@@ -156,7 +158,7 @@ CLAIMS = [
         says="the matrix of attention weights has low rank",
         truth="scores i·j of rank 1 have a softmax of full rank; n orthonormal tokens give n - 1 "
         "equal singular values, (e^β - 1)/(e^β + n - 1), near 1 if β ≫ ln n",
-        under_test=(ops.softmax, singular_values, orthonormal_singular_value),
+        under_test=(ops.attention, singular_values, orthonormal_singular_value),
         corrected=full_rank,
         domain={"n": Whole(2, 5), "t": Real(0.3, 1.5), "beta": Real(0, 40)},
         literal=below_full_rank, witness={"n": 3, "t": 1.0},

@@ -10,7 +10,6 @@ import math
 import numpy as np
 
 from tinyattn import ops
-from tinyattn.attention.core import attend
 from tinyattn.theory.claim import CONDITIONAL, TRUE, Claim
 from tinyattn.theory.claims.averaging import half_each, two_ahead
 from tinyattn.theory.finding import Finding, at_most, equal, every, fact
@@ -68,7 +67,7 @@ def perpendicular_to_difference(lab: Lab, n: int, M: float) -> Finding:
     apart = keys[0] - keys[1]
     along = ops.matmul(query, apart) / ops.matmul(apart, apart)
     askew, square = (
-        attend(q, keys, keys)[1].numpy() for q in (query, query - along.item() * apart)
+        lab.attend(q, keys, keys)[1].numpy() for q in (query, query - along.item() * apart)
     )
     return every(
         equal("weights", askew, by_hand(ops.matmul(keys, query).numpy())),
@@ -85,10 +84,10 @@ def difference_and_more(lab: Lab, n: int, c1: float, c2: float, t: float) -> Fin
     query = family_query(keys, [0, 1], c1, c2, x)
     lifted = query + query_of(keys, [t] * n)
     wanted = by_hand(lab.rng.uniform(-20, 20, n))
-    reached = attend(distribution_query(keys, wanted.tolist()), keys, values)[1]
+    reached = lab.attend(distribution_query(keys, wanted.tolist()), keys, values)[1]
     return every(
         *(
-            equal("α_a, α_b", attend(q, keys, values)[1].numpy()[:2],
+            equal("α_a, α_b", lab.attend(q, keys, values)[1].numpy()[:2],
                   [averaging_weight(n, c1 - c2)] * 2)
             for q in (query, lifted)
         ),
@@ -99,7 +98,7 @@ def difference_and_more(lab: Lab, n: int, c1: float, c2: float, t: float) -> Fin
 def any_subset(lab: Lab, n: int, part: float, beta: float) -> Finding:
     """q = β Σ k_i over any k of the keys: 1/(k + (n - k)e^-β) each, and for the rest e^-β of it."""
     keys, chosen = lab.orthonormal(n), lab.rng.permutation(n)[: max(1, round(part * n))].tolist()
-    weights = attend(averaging_query(keys, chosen, beta), keys, keys)[1].numpy()
+    weights = lab.attend(averaging_query(keys, chosen, beta), keys, keys)[1].numpy()
     each = averaging_weight(n, beta, len(chosen))
     wanted = np.full(n, each * math.exp(-beta))
     wanted[chosen] = each
@@ -128,7 +127,7 @@ CLAIMS = [
         says="q = c_1(k_a + k_b) + c_2 Σ k_i + x with c_1 ≫ c_2 and x ⟂ all keys",
         truth="α_a = α_b = 1/(2 + (n - 2)e^-(c_1 - c_2)): ≫ is a difference, and c_2 and x change "
         "nothing; nor are these all queries, Σ ln p_i k_i has any weights p you like",
-        under_test=(family_query, distribution_query, averaging_weight, attend),
+        under_test=(family_query, distribution_query, averaging_weight, ops.attention),
         corrected=difference_and_more,
         domain={"n": Whole(2, 9), "c1": Real(-20, 20), "c2": Real(-20, 20), "t": Real(-20, 20)},
         literal=lambda lab, n, c1, c2: half_each(lab, (c1, c1, *[c2] * (n - 2))),
@@ -138,7 +137,7 @@ CLAIMS = [
         "S004-b.ii.1", "87", TRUE,
         says="the weights are equal if q is perpendicular to k_a - k_b",
         truth="and only then, whatever the keys: ln(α_a/α_b) = q·(k_a - k_b)",
-        under_test=(attend,),
+        under_test=(ops.attention,),
         corrected=perpendicular_to_difference, domain={"n": Whole(2, 8), "M": Real(0, 20)},
     ),
     Claim(
@@ -152,7 +151,7 @@ CLAIMS = [
         "S004-c.1", "113", TRUE,
         says="the same works for any subset of the keys",
         truth="q = β Σ k_i over k of them: 1/(k + (n - k)e^-β) each",
-        under_test=(averaging_query, averaging_weight, attend),
+        under_test=(averaging_query, averaging_weight, ops.attention),
         corrected=any_subset,
         domain={"n": Whole(1, 12), "part": Real(0, 1), "beta": Real(-10, 60)},
     ),

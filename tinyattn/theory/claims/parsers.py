@@ -9,7 +9,6 @@ import math
 
 import numpy as np
 
-from tinyattn import ops
 from tinyattn.attention import MultiHead
 from tinyattn.attention.core import split_heads
 from tinyattn.attention.dependency import dependency_block, dependency_scores, read_arcs
@@ -17,6 +16,7 @@ from tinyattn.models.layer import Layer
 from tinyattn.theory.claim import CONDITIONAL, TYPO, Claim
 from tinyattn.theory.finding import Finding, at_least, equal, every, fact
 from tinyattn.theory.lab import Lab, Real, Whole
+from tinyattn.theory.weights import weights_of
 
 PREFER = ((2, 0, 5, 5, 2, 7, 5), (0, 5, 2, 3, 1, 4, 3))
 """I prefer the morning flight through Denver: governors, and relations nsubj, obj, det, nmod, case,
@@ -33,7 +33,7 @@ def tree_as_weights(lab: Lab, n: int, heads: int, beta: float) -> Finding:
         governors[order[i] - 1] = int(order[lab.rng.integers(i)])
     relations = lab.rng.integers(heads, size=n).tolist()
     scores = dependency_scores(governors, relations, heads, beta)
-    weights, wanted = ops.softmax(lab.tensor(scores)).numpy(), np.full(scores.shape, np.nan)
+    weights, wanted = weights_of(lab.tensor(scores)).numpy(), np.full(scores.shape, np.nan)
     idle, rest = 0, math.exp(-beta)
     for k in range(heads):
         for t in range(n + 1):
@@ -83,7 +83,7 @@ def size_of_layer(lab: Lab, width: int) -> int:
 def weight_is_one(lab: Lab, beta: float) -> Finding:
     """α(obj, prefer, flight) = 1, from scores of β and 0."""
     scores = dependency_scores(*PREFER, heads=6, sharpness=beta)
-    return equal("α(obj, prefer, flight)", ops.softmax(lab.tensor(scores)).numpy()[1, 2, 5], 1)
+    return equal("α(obj, prefer, flight)", weights_of(lab.tensor(scores)).numpy()[1, 2, 5], 1)
 
 
 # fmt: off

@@ -10,21 +10,20 @@ import math
 import numpy as np
 
 from tinyattn import ops
-from tinyattn.attention.masks import causal
 from tinyattn.attention.penalties import Penalty, focus, near
 from tinyattn.backend import asnumpy
 from tinyattn.tensor import Tensor
 from tinyattn.theory.claim import CONDITIONAL, TRUE, TYPO, Claim
 from tinyattn.theory.finding import Finding, at_least, at_most, equal, every, fact
 from tinyattn.theory.lab import Domain, Lab, Real, Reals, Whole
+from tinyattn.theory.weights import weights_of
 
 SIZES: Domain = {"layers": Whole(1, 3), "K": Whole(1, 3), "T": Whole(1, 5)}
 
 
 def weights_of_layers(lab: Lab, layers: int, K: int, T: int) -> list[Tensor]:
     """Causal weights (1, K, T, T) of some layers."""
-    past = causal(T, T, xp=lab.tensor(0.0).xp)
-    return [ops.softmax(lab.normal(1, K, T, T) * 3, past) for _ in range(layers)]
+    return [weights_of(lab.normal(1, K, T, T) * 3, causal=True) for _ in range(layers)]
 
 
 def each_entropy(layers: list[Tensor]) -> np.ndarray:
@@ -66,20 +65,22 @@ def outlier(lab: Lab, share: float, distance: int) -> Tensor:
 def entropy_bounds(lab: Lab, scores: tuple[float, ...]) -> Finding:
     """0 ≤ H ≤ ln n, reached; dH/ds_i = -α_i (ln α_i + H), finite also where weights underflow."""
     n, s = len(scores), Tensor(lab.tensor(scores).data[None, None, None], requires_grad=True)
-    found = focus(ops.softmax(s))
+    found = focus(weights_of(s))
     found.backward(np.ones((1, 1, 1)))
-    a = ops.softmax(lab.tensor(scores)).numpy()
+    a = lab.weights(scores).numpy()
     logs = np.log(np.where(a > 0, a, 1))
     h = -(a * logs).sum()
-    past, alike = causal(n, n, xp=s.xp), lab.tensor(np.zeros((1, 1, n, n)))
+    alike = lab.tensor(np.zeros((1, 1, n, n)))
     return every(
         equal("H", found.item(), h),
         at_least("H", found.item(), 0, 0),
         at_most("H", found.item(), math.log(n)),
         equal("dH/ds", asnumpy(s.grad).ravel(), -a * (logs + h), 1e-10),
         equal("H on one key", focus(one_hot(lab, n, True)).max().item(), 0, 0),
-        equal("H evenly", focus(ops.softmax(alike)).mean().item(), math.log(n)),
-        equal("causal", focus(ops.softmax(alike, past)).mean().item(), math.lgamma(n + 1) / n),
+        equal("H evenly", focus(weights_of(alike)).mean().item(), math.log(n)),
+        equal(
+            "causal", focus(weights_of(alike, causal=True)).mean().item(), math.lgamma(n + 1) / n
+        ),
     )
 
 
@@ -119,8 +120,8 @@ def near_at_most(lab: Lab, T: int, L_max: float) -> Finding:
     for past in (False, True):
         bound = np.minimum(L_max, farthest(T, past) ** 2.0)
         found = near(one_hot(lab, T, past), L_max).numpy()[0, 0]
-        any_mask = causal(T, T, xp=lab.tensor(0.0).xp) if past else None
-        other = near(ops.softmax(lab.normal(1, 1, T, T) * 9, any_mask), L_max).numpy()[0, 0]
+        weights = weights_of(lab.normal(1, 1, T, T) * 9, causal=past)
+        other = near(weights, L_max).numpy()[0, 0]
         reached = not past and math.ceil((T - 1) / 2) ** 2 >= L_max
         findings += [
             equal("d at the farthest", found, bound),
@@ -148,7 +149,7 @@ def cap_is_on_the_row(lab: Lab, share: float, distance: int, L_max: float) -> Fi
 
 def shaping_never_helps_the_optimum(lab: Lab, lamda: float, more: float) -> Finding:
     """Of 20 candidates, the best under a larger λ has no smaller loss and no larger penalty."""
-    candidates = [ops.softmax(lab.normal(1, 1, 1, 5) * 3) for _ in range(20)]
+    candidates = [weights_of(lab.normal(1, 1, 1, 5) * 3) for _ in range(20)]
     losses = lab.rng.exponential(size=20)
     entropies = each_entropy(candidates).ravel()
     sizes = (lamda, lamda + more)
@@ -196,7 +197,7 @@ CLAIMS = [
         truth="so it is, over as many layers as it divides by (see S003-1.b.4); H is between 0, on "
         "a single key, and ln T, or ln(T!)/T on average if causal; ∂H/∂s_i = -α_i (ln α_i + H), "
         "which is 0 where all weights are equal too",
-        under_test=(focus, ops.softmax),
+        under_test=(focus, ops.attention),
         corrected=entropy_bounds, domain={"scores": Reals(-2000, 2000, 1, 8)},
     ),
     Claim(

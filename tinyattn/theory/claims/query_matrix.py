@@ -111,7 +111,7 @@ def queries_that_agree(lab: Lab, beta: float, s: float) -> Finding:
 
 def only_the_difference(lab: Lab, A: float, B: float) -> Finding:
     """The share of e^A in e^A + e^B is that of e^(A - B) and 1."""
-    share = ops.softmax(lab.tensor([A, B]))[0]
+    share = lab.weights([A, B])[0]
     return equal("share of e^A", share, (1 + math.tanh((A - B) / 2)) / 2)
 
 
@@ -183,7 +183,7 @@ def does_the_job(lab: Lab, beta: float) -> Finding:
 
 def much_larger_without_exp(lab: Lab, A: float, B: float) -> Finding:
     """exp(A) ≫ exp(B) is A ≫ B."""
-    alpha = ops.softmax(lab.tensor([A, B])).numpy()
+    alpha = lab.weights([A, B]).numpy()
     much = alpha[0] >= MUCH * alpha[1]
     return fact(
         bool(much) == (A >= MUCH * B),
@@ -256,7 +256,7 @@ CLAIMS = [
         "S000-e.ii.14", "229-231, 237-239", FALSE,
         says="exp(A) ≫ exp(B) is A ≫ B",
         truth="the ratio of exponentials is large if the difference A - B is, whatever A/B is",
-        under_test=(ops.softmax,),
+        under_test=(ops.attention,),
         corrected=only_the_difference, domain={"A": Real(-1000, 1000), "B": Real(-1000, 1000)},
         literal=much_larger_without_exp, witness={"A": 1001.0, "B": 991.0},
     ),

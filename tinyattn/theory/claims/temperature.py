@@ -24,6 +24,7 @@ from tinyattn.theory.temperature import (
     score_scale,
     score_variance,
 )
+from tinyattn.theory.weights import weights_of
 
 # What is true --------------------------------------------------------------------------------
 
@@ -31,11 +32,11 @@ from tinyattn.theory.temperature import (
 def sharpens(lab: Lab, scores: tuple[float, ...], beta: float, step: float) -> Finding:
     """A larger β raises the top weight and the mean score and lowers the entropy, as derived."""
     s = lab.tensor(scores)
-    low, high = (ops.softmax(s * b) for b in (beta, beta + step))
+    low, high = (weights_of(s * b) for b in (beta, beta + step))
     factor, again = (Tensor(lab.tensor(beta), requires_grad=True) for _ in range(2))
     mean, variance = moments_at(s, factor)
     mean.backward()
-    focus(ops.softmax(s * again)).backward()
+    focus(weights_of(s * again)).backward()
     return every(
         at_least("top weight", high.max(), low.max()),
         at_least("mean score", moments_at(s, beta + step)[0], mean),
@@ -92,7 +93,7 @@ def heads_divide_by_their_width(lab: Lab, K: int, I: int) -> Finding:
 def mean_entropies(lab: Lab, I: int, factors: tuple[float, ...]) -> list[float]:
     """Of 2000 queries on 128 keys, all independent normal numbers, for each β."""
     scores = ops.matmul(lab.normal(2000, I), lab.normal(I, 128))
-    return [focus(ops.softmax(scores * beta)).mean().item() for beta in factors]
+    return [focus(weights_of(scores * beta)).mean().item() for beta in factors]
 
 
 # What the sheets say -------------------------------------------------------------------------
@@ -101,7 +102,7 @@ def mean_entropies(lab: Lab, I: int, factors: tuple[float, ...]) -> list[float]:
 def evens_out(lab: Lab, scores: tuple[float, ...], beta: float) -> Finding:
     """A temperature spreads weights: their entropy at β > 1 is no less than at 1."""
     s = lab.tensor(scores)
-    return at_least("entropy", focus(ops.softmax(s * beta)), focus(ops.softmax(s)))
+    return at_least("entropy", focus(weights_of(s * beta)), focus(weights_of(s)))
 
 
 def mean_zero(lab: Lab, I: int, ratio: float) -> Finding:
@@ -125,7 +126,7 @@ CLAIMS = [
         says="β, the factor on the scores, is a temperature",
         truth="an inverse temperature: with E the mean score, dE/dβ = Var and dH/dβ = -β Var, so "
         "a larger β sharpens",
-        under_test=(ops.softmax, moments_at, focus),
+        under_test=(ops.attention, moments_at, focus),
         corrected=sharpens,
         domain={"scores": Reals(-10, 10, 1, 20), "beta": Real(0, 3), "step": Real(0, 2)},
         literal=evens_out, witness={"scores": (1.0, 0.0), "beta": 8.0},

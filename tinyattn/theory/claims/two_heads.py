@@ -177,7 +177,7 @@ CLAIMS = [
         "S000-d.i.2", "139-140", TYPO,
         says="c_1 = v_a needs k_a·q_1 ≫ k_i·q_1 for i other than a and b",
         truth="for all i other than a: the lead over k_b counts as well",
-        under_test=(ops.softmax, weight_bounds),
+        under_test=(ops.attention, weight_bounds),
         corrected=lead_decides, domain={"n": Whole(2, 40), "lead": Real(0, 40)},
         literal=copies_if_ahead_of_others, witness={"scores": (20.0, 20.0, 0.0, 0.0)},
     ),

@@ -1,0 +1,93 @@
+"""Do the claims stand on what models run? Break attention, and count the claims that notice.
+
+    python tests/claims_notice.py                               # prints the table
+    python tests/claims_notice.py --out tests/theory/README.md  # and writes it
+
+Models attend by one operation, `ops.attention`. Each entry of IN_ATTENTION (mutants.py) breaks it
+in a copy of the package, and `tinyattn claims` runs there. A claim notices if it comes out
+otherwise than expected. The exit status is 1 if too few do.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+from mutants import IN_ATTENTION, Mutant
+from mutation import broken, copied, python, table
+
+COMMAND = "python tests/claims_notice.py --out tests/theory/README.md"
+
+PAGE = f"""# What the claims notice
+
+Made by `{COMMAND}`; do not edit.
+
+Models attend by one operation, `ops.attention`, and so do the checks of the claims: a query finds
+its answer in the middle of a sequence that is longer than one tile, among keys that are hidden from
+it. So if the operation is broken, claims fail. Each row breaks it in one way, in a copy of the
+package; `tinyattn claims` then tried {{claims}} claims.
+
+"""
+
+
+class Noticed(NamedTuple):
+    """What became of one mistake."""
+
+    mutant: Mutant
+    least: int
+    claims: int
+    of: int
+
+    @property
+    def enough(self) -> bool:
+        """Whether as many claims notice as must."""
+        return self.claims >= self.least
+
+
+def unexpected(folder: Path, draws: int) -> tuple[int, int]:
+    """How many claims come out otherwise than expected with the package in a folder, and of all.
+
+    Raises: RuntimeError if they cannot be tried at all.
+    """
+    run = python(folder, "-m", "tinyattn", "claims", "--json", "--draws", str(draws))
+    if not run.stdout.startswith("{"):
+        raise RuntimeError(f"tinyattn claims: status {run.returncode}\n{run.stdout}{run.stderr}")
+    told = json.loads(run.stdout)
+    return told["unexpected"], len(told["rows"])
+
+
+def all_noticed(draws: int) -> list[Noticed]:
+    """Each mistake, and what notices it. Raises: RuntimeError if claims fail without one."""
+    with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(2) as pool:
+        workplace = Path(name).resolve()
+        whole = copied(workplace / "whole")
+        if already := unexpected(whole, draws)[0]:
+            raise RuntimeError(f"{already} claims fail before anything is broken")
+
+        def tried(entry: tuple[Mutant, int]) -> Noticed:
+            folder = broken(entry[0], whole, workplace / entry[0].name)
+            return Noticed(*entry, *unexpected(folder, draws))
+
+        return list(pool.map(tried, IN_ATTENTION))
+
+
+def main() -> int:
+    """Print the table; 1 if too few claims notice a mistake."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--draws", type=int, default=12, help="how often each truth is tried")
+    parser.add_argument("--out", type=Path, metavar="FILE.md", help="write the page to this file")
+    options = parser.parse_args()
+    found = all_noticed(options.draws)
+    rows = [(n.mutant.name, n.mutant.breaks, str(n.least), str(n.claims)) for n in found]
+    told = table("mutant|what it breaks|must notice, at least|claims that notice", rows)
+    print(told, end="")
+    if options.out:
+        options.out.write_text(PAGE.format(claims=found[0].of) + told, "utf-8")
+    return 0 if all(n.enough for n in found) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
