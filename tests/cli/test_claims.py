@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from tinyattn.theory import CLAIMS, Finding
+from tinyattn.theory import CLAIMS, REMARKS, Finding
 from tinyattn.theory.claim import DRAWS, TRUE, Verdict
+from tinyattn.theory.remarks import share
 
 AsJson = Callable[..., dict[str, Any]]
 FEW = ["--id", "S000-a.2", "--id", "S004-hdr", "--id", "N-1"]
@@ -32,6 +33,8 @@ def test_json(as_json: AsJson) -> None:
 def test_everything_is_there_and_as_expected(as_json: AsJson) -> None:
     found = as_json("claims", "--draws", 1)
     assert len(found["rows"]) == len(CLAIMS) >= 150
+    assert [row["id"] for row in found["remarks"]] == [*REMARKS]
+    assert all(row["ok"] and row["found"] for row in found["remarks"])
     assert len(found["errata"]) >= 42
     assert found["unexpected"] == 0
     literal = {name for name, claim in CLAIMS.items() if claim.literal is not None}
@@ -51,7 +54,8 @@ def test_text(tinyattn: Any) -> None:
     assert re.search(r"^S002-a\.2 +FALSE  as expected  if scores are not negative", said, re.M)
     assert re.search(r"^S002-a\.2 +FALSE, sheet 002, line 7$", said, re.M)
     assert " but  scores = (10, 9.9): α_j 0.525 instead of 1\n" in said
-    assert max(map(len, said.splitlines())) <= 120
+    assert max(map(len, said.splitlines())) <= 100
+    assert "\nFALSE: there is no such range" in said
     assert said.rstrip().endswith("unexpected: 0")
 
 
@@ -63,10 +67,31 @@ def test_one_claim_in_full(tinyattn: Any) -> None:
         assert text in said
 
 
+def test_a_remark_stands_apart_and_is_tried_by_arithmetic(tinyattn: Any) -> None:
+    said = tinyattn("claims", "--id", "s004-PTS").stdout
+    assert re.search(r"found +points of \(a\) by items 5;", said)
+    assert "stands in       sheet 004, lines 15-128 (words of the assignment)" in said
+    assert said.endswith("\n\n1 remark: 1 TYPO\nunexpected: 0\n")
+    said = tinyattn("claims", "--sheet", "004", "--verdict", "typo", "--draws", 1).stdout
+    claims, _, remarks = said.partition("remarks: no claims about attention")
+    assert "S004-a.iii" in claims and "S004-pts" not in claims
+    assert re.search(r"^S004-pts\* +TYPO  as expected", remarks, re.M)
+
+
+def test_a_wrong_remark_is_a_failure(tinyattn: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = replace(REMARKS["S002-3.f"], check=lambda: share(60, 12.5, 9.44, 15.14))
+    monkeypatch.setitem(REMARKS, "S002-3.f", wrong)
+    said = tinyattn("claims", "--id", "S002-3.f", status=1).stdout
+    assert "60 of 500 in % 12 instead of 12.5" in said and said.endswith("unexpected: 1\n")
+    said = tinyattn("claims", "--sheet", "002", "--verdict", "true", status=1).stdout
+    assert re.search(r"^S002-3\.f +TRUE  UNEXPECTED", said, re.M)
+
+
 def test_page(tinyattn: Any, tmp_path: Path) -> None:
     path = tmp_path / "errata.html"
     said = tinyattn("claims", *FEW, "--html", path).stdout
     assert f"The page is {path}." in said
+    tinyattn("claims", *FEW, "--id", "S004-pts", "--html", path)
     text = path.read_text("utf-8")
     opened: list[str] = []
 
@@ -74,7 +99,7 @@ def test_page(tinyattn: Any, tmp_path: Path) -> None:
         """Every tag that is opened is closed, in order."""
 
         def handle_starttag(self, tag: str, attrs: object) -> None:
-            if tag != "meta":
+            if tag not in ("meta", "br"):
                 opened.append(tag)
 
         def handle_endtag(self, tag: str) -> None:
@@ -82,7 +107,7 @@ def test_page(tinyattn: Any, tmp_path: Path) -> None:
 
     Tags().feed(text)
     assert not opened
-    assert "scores = (0.1, 0): α_j 0.525 instead of 1" in text
+    assert "scores = (0.1, 0): α_j 0.525 instead of 1" in text and "S004-pts*" in text
     assert "http" not in text and "<script" not in text
 
 
@@ -115,7 +140,7 @@ def test_an_unexpected_result_is_shown_and_is_a_failure(
     assert "ZeroDivisionError: <no> luck" in said and said.count("as expected     NO") == 1
     assert "&lt;no&gt; luck" in path.read_text("utf-8")
     whole = tinyattn("claims", "--sheet", "004", "--verdict", "true", status=1).stdout
-    assert re.search(r"^S004-hdr +TRUE  UNEXPECTED", whole, re.M)
+    assert re.search(r"^S004-hdr\* +TRUE  UNEXPECTED", whole, re.M)
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,10 @@ from claims_notice import all_noticed
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tinyattn.theory import CLAIMS, Claim, Finding, Lab, judge, judge_all
-from tinyattn.theory.claim import CONDITIONAL, FALSE, TRUE, TYPO, Verdict
+from tinyattn.theory import CLAIMS, REMARKS, Claim, Finding, Lab, judge, judge_all
+from tinyattn.theory.claim import CONDITIONAL, FALSE, LEGEND, TRUE, TYPO, Verdict
 from tinyattn.theory.lab import OneOf, Real, Reals, Whole
+from tinyattn.theory.remarks import difference, share
 
 each = pytest.mark.parametrize("claim", CLAIMS.values(), ids=list(CLAIMS))
 TRIED = [claim for claim in CLAIMS.values() if claim.corrected is not None]
@@ -107,9 +108,34 @@ def test_the_same_seed_draws_the_same_numbers_whatever_else_is_tried() -> None:
 
 def test_no_claim_of_a_sheet_is_missing() -> None:
     sheets = Counter(claim.sheet for claim in CLAIMS.values())
-    assert sheets == {"000": 54, "001": 34, "002": 26, "003": 30, "004": 20, "general": 11,
-                      "new": 10}  # fmt: skip
+    remarks = Counter(remark.sheet for remark in REMARKS.values())
+    assert sheets + remarks == {"000": 54, "001": 34, "002": 26, "003": 30, "004": 20,
+                                "general": 11, "new": 10}  # fmt: skip
     assert [*sheets] == sorted(sheets)  # printed in this order
+
+
+def test_remarks_are_no_claims_and_their_arithmetic_holds() -> None:
+    assert not {*REMARKS} & {*CLAIMS}
+    for remark in REMARKS.values():
+        found = remark.check()
+        assert found.holds and found.text, remark.id
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        share(6, 1.3, 0.55, 2.59),
+        share(6, 1.2, 0.55, 2.7),
+        difference(6, 25, 8e-4),
+        difference(119, 111, 0.04),
+    ],
+)
+def test_wrong_arithmetic_is_noticed(wrong: Finding) -> None:
+    assert not wrong.holds
+
+
+def test_the_legend_tells_of_every_verdict() -> None:
+    assert {*LEGEND} == {*Verdict}
 
 
 # Whether they stand on what models run -------------------------------------------------------

@@ -18,12 +18,12 @@ SHEETS = ("000", "001", "002", "003", "004", "general", "new")
 
 @click.command()
 @option("--id", "ids", multiple=True, metavar="ID",
-        help="Only this claim, such as S000-b.6, in full; may be repeated.")  # fmt: skip
+        help="Only this claim or remark, such as S000-b.6, in full; may be repeated.")  # fmt: skip
 @option("--sheet", "sheets", multiple=True, type=Choice(SHEETS),
         help="Only this sheet, general facts, or what stands in no sheet (new).")  # fmt: skip
 @option("--verdict", "verdicts", multiple=True,
         type=Choice([*VERDICTS], case_sensitive=False),
-        help="Only claims of this verdict; may be repeated.")  # fmt: skip
+        help="Only claims and remarks of this verdict; may be repeated.")  # fmt: skip
 @option("--draws", default=12, type=Amount(), help="How often each truth is tried.")
 @option("--html", "page", type=FILE, help="Write the errata as a page that needs nothing else.")
 @SEED
@@ -36,10 +36,12 @@ def claims(
     """Try what five answer sheets claim about attention, and print their errata.
 
     What a sheet says must fail on its counterexample unless it is simply true; what is true instead
-    must hold on random draws. Exit status 1 if a claim comes out otherwise. Verdicts: true;
-    conditional, true where some condition holds; false; typo, a slip of the pen; open, what no
-    check can tell. The sheets are not part of this package: claims are told in our words, and the
-    lines named are those of the sheets.
+    must hold on random draws, through the operation that models attend by. What is no claim about
+    attention, such as shares of right answers, stands apart as a remark, checked by arithmetic.
+    Exit status 1 if anything comes out otherwise. Verdicts: true; conditional, true on a range of
+    what the claim leaves open; false; typo, a slip of the pen; open, what no check can tell. The
+    sheets are not part of this package: claims are told in our words, and the lines named are
+    those of the sheets.
 
     \b
     tinyattn claims --html errata.html
@@ -47,26 +49,38 @@ def claims(
     tinyattn claims --id S000-b.6 --id N-1
     """
     from tinyattn.data.files import write
-    from tinyattn.report.claims import as_details, as_dict, as_html, as_text, summary
+    from tinyattn.report.claims import (
+        as_details,
+        as_dict,
+        as_html,
+        as_text,
+        remark_as_details,
+        summary,
+        unexpected,
+    )
     from tinyattn.report.progress import Progress
-    from tinyattn.theory import CLAIMS, judge_all
+    from tinyattn.theory import CLAIMS, REMARKS, Claim, Remark, judge_all
 
-    spelled = {name.upper(): name for name in CLAIMS}
+    spelled = {name.upper(): name for name in (*CLAIMS, *REMARKS)}
     ids = tuple(spelled.get(name.upper(), name) for name in ids)
     for name in ids:
-        if name not in CLAIMS:
-            near = difflib.get_close_matches(name, CLAIMS, n=3)
+        if name not in CLAIMS and name not in REMARKS:
+            near = difflib.get_close_matches(name, (*CLAIMS, *REMARKS), n=3)
             hint = (
                 f"; did you mean {' or '.join(near)}?" if near else "; `tinyattn claims` lists them"
             )
             raise click.BadParameter(f"there is no claim {name!r}{hint}", param_hint="--id")
     wanted = {VERDICTS[name] for name in verdicts}
-    chosen = [
-        claim for claim in CLAIMS.values()
-        if (not ids or claim.id in ids) and (not sheets or claim.sheet in sheets)
-        and (not wanted or claim.verdict in wanted)
-    ]  # fmt: skip
-    if not chosen:
+
+    def asked_for(one: Claim | Remark) -> bool:
+        return (
+            (not ids or one.id in ids) and (not sheets or one.sheet in sheets)
+            and (not wanted or one.verdict in wanted)
+        )  # fmt: skip
+
+    chosen = [claim for claim in CLAIMS.values() if asked_for(claim)]
+    remarks = [remark for remark in REMARKS.values() if asked_for(remark)]
+    if not chosen and not remarks:
         raise click.UsageError(
             "no claim is left: none fits all that --id, --sheet and --verdict ask for"
         )
@@ -78,14 +92,15 @@ def claims(
         results = judge_all(chosen, draws=draws, seed=seed, device=device,
                             on_result=lambda result: bar.advance(1))  # fmt: skip
     if page is not None:
-        write(page, as_html(results))
+        write(page, as_html(results, remarks))
     if as_json:
-        print_json(as_dict(results))
+        print_json(as_dict(results, remarks))
     elif ids:
-        click.echo("\n\n".join([*map(as_details, results), summary(results)]))
+        details = [*map(as_details, results), *map(remark_as_details, remarks)]
+        click.echo("\n\n".join([*details, summary(results, remarks)]))
     else:
-        click.echo(as_text(results))
+        click.echo(as_text(results, remarks))
     if page is not None and not as_json:
         click.echo(f"The page is {page}.")
-    if not all(result.ok for result in results):
+    if unexpected(results, remarks):
         raise SystemExit(1)

@@ -12,68 +12,98 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tinyattn.theory import Result, Verdict, errata
+from tinyattn.theory import Claim, Remark, Result, Verdict, errata
+from tinyattn.theory.claim import LEGEND
 
 WIDTH = 100
 """Columns of the text."""
 
-LEGEND = (
-    "TRUE: as it stands. TRUE WITH CONDITIONS: it fails on the counterexample, and holds where the "
-    "conditions are met. FALSE: wrong. TYPO: a slip of the pen, where it is plain what is meant. "
-    "NOT CHECKABLE: an opinion, or more than a check can tell. The sheets are not part of the "
-    "package: claims are told in our words, and lines are those of the sheets."
-)
+HOW_TO_READ = [
+    "A verdict is the first that fits:",
+    *(f"{verdict}: {meaning}." for verdict, meaning in LEGEND.items()),
+    "The sheets are not part of the package: claims are told in our words, and lines are those of "
+    "the sheets. * marks words of the assignment, which a sheet only prints.",
+]
 """What the words mean."""
 
 
-def as_text(results: Sequence[Result]) -> str:
-    """All rows, then the errata."""
-    rows = [(r.claim.id, str(r.claim.verdict), _state(r)) for r in results]
-    wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row, result in zip(rows, results, strict=True):
-        lead = "".join(cell.ljust(n + 2) for cell, n in zip(row, wide, strict=True))
-        lines += _wrapped(result.claim.says, lead, len(lead))
+REMARKS_ARE = "remarks: no claims about attention, checked by arithmetic"
+
+
+def as_text(results: Sequence[Result], remarks: Sequence[Remark]) -> str:
+    """All claims, then the errata, then the remarks."""
+    lines = _table_of([(r.claim, _state(r)) for r in results])
     for heading, wrong in _parts(results).items():
         if wrong:
             lines += ["", f"{heading}, and where that is seen", ""]
             lines += [line for result in wrong for line in _erratum(result)]
-    return "\n".join(
-        [*lines, "", *_unexpected(results), *_wrapped(LEGEND, "", 0), "", summary(results)]
-    )
+    if remarks:
+        lines += ["", f"{REMARKS_ARE}", ""]
+        lines += _table_of([(r, _arithmetic(r)) for r in remarks])
+    lines += ["", *_unexpected(results)]
+    for text in HOW_TO_READ:
+        lines += _wrapped(text, "", 2)
+    return "\n".join([*lines, "", summary(results, remarks)])
 
 
 def as_details(result: Result) -> str:
     """One claim, with all that its checks found."""
     claim = result.claim
-    facts = {
-        "claim": claim.says,
-        "stands in": where(result),
-        "verdict": str(claim.verdict),
+    return _details(claim, {
         "counterexample": result.counterexample,
         "what is true" if claim.corrected else "remark": claim.truth,
         "found": result.found,
         "under test": ", ".join(map(name_of, claim.under_test)),
         "as expected": f"NO: {result.unexpected}" if result.unexpected else "yes",
-    }
-    lines = [claim.id]
+    })  # fmt: skip
+
+
+def remark_as_details(remark: Remark) -> str:
+    """One remark, with what its arithmetic found."""
+    found = remark.check()
+    return _details(remark, {
+        "what is true": remark.truth, "found": found.text,
+        "as expected": "yes" if found.holds else "NO",
+    })  # fmt: skip
+
+
+def _details(said: Claim | Remark, facts: dict[str, str]) -> str:
+    """What is said, where, the verdict and more facts; those that are empty are left out."""
+    head = {"claim": said.says, "stands in": where(said), "verdict": str(said.verdict)}
+    facts = head | facts
+    lines = [said.id]
     for name, text in facts.items():
         if text:
             lines += _wrapped(text, f"  {name:15} ", 18)
     return "\n".join(lines)
 
 
-def summary(results: Sequence[Result]) -> str:
-    """How many of which verdict, and whether all came out as expected."""
-    counts = Counter(result.claim.verdict for result in results)
-    wrong = sum(not result.ok for result in results)
+def summary(results: Sequence[Result], remarks: Sequence[Remark]) -> str:
+    """How many of which verdict, in lines; the last says whether all came out as expected."""
+    of_sheets = [result.claim for result in results if result.claim.sheet.isdecimal()]
+    others = [result.claim for result in results if not result.claim.sheet.isdecimal()]
+    counts = [
+        _counted("claim", of_sheets, " of the sheets"),
+        _counted("other claim", others),
+        _counted("remark", remarks),
+        f"unexpected: {unexpected(results, remarks)}",
+    ]
+    return "\n".join(filter(None, counts))
+
+
+def unexpected(results: Sequence[Result], remarks: Sequence[Remark]) -> int:
+    """How many do not come out as expected."""
+    return sum(not r.ok for r in results) + sum(not r.check().holds for r in remarks)
+
+
+def _counted(name: str, said: Sequence[Claim | Remark], more: str = "") -> str:
+    """How many there are, and of which verdict; nothing of none."""
+    counts = Counter(one.verdict for one in said)
     verdicts = ", ".join(f"{counts[v]} {v}" for v in Verdict if counts[v])
-    of_sheets = sum(result.claim.sheet.isdecimal() for result in results)
-    claims = f"{len(results)} claim{'s' * (len(results) != 1)}, {of_sheets} of the sheets"
-    return f"{claims}: {verdicts}; errata: {len(errata(results))}; unexpected: {wrong}"
+    return f"{len(said)} {name}{'s' * (len(said) != 1)}{more}: {verdicts}" if said else ""
 
 
-def as_dict(results: Sequence[Result]) -> dict[str, Any]:
+def as_dict(results: Sequence[Result], remarks: Sequence[Remark]) -> dict[str, Any]:
     """The same under the names that other programs rely on."""
     return {
         "rows": [
@@ -83,26 +113,35 @@ def as_dict(results: Sequence[Result]) -> dict[str, Any]:
                 "verdict": str(r.claim.verdict), "ok": r.ok, "unexpected": r.unexpected,
                 "counterexample": r.counterexample, "found": r.found,
                 "under_test": [name_of(function) for function in r.claim.under_test],
+                "of_question": r.claim.of_question,
             }
             for r in results
         ],
         "errata": [
             {
                 "id": r.claim.id, "claim": r.claim.says, "verdict": str(r.claim.verdict),
-                "counterexample": r.counterexample, "truth": r.claim.truth, "where": where(r),
+                "counterexample": r.counterexample, "truth": r.claim.truth, "where": where(r.claim),
             }
             for r in errata(results)
         ],
-        "unexpected": sum(not r.ok for r in results),
+        "remarks": [
+            {
+                "id": r.id, "sheet": r.sheet, "lines": r.lines, "statement": r.says,
+                "truth": r.truth, "verdict": str(r.verdict), "ok": found.holds,
+                "found": found.text, "of_question": r.of_question,
+            }
+            for r in remarks for found in [r.check()]
+        ],
+        "unexpected": unexpected(results, remarks),
     }  # fmt: skip
 
 
-def where(result: Result) -> str:
-    """The sheet and its lines."""
-    claim = result.claim
-    if not claim.lines:
+def where(said: Claim | Remark) -> str:
+    """The sheet and its lines, and whether the words are the assignment's."""
+    if not said.lines:
         return ""
-    return f"sheet {claim.sheet}, line{'s' * (not claim.lines.isdecimal())} {claim.lines}"
+    words = " (words of the assignment)" * said.of_question
+    return f"sheet {said.sheet}, line{'s' * (not said.lines.isdecimal())} {said.lines}{words}"
 
 
 def name_of(function: Callable[..., Any]) -> str:
@@ -111,14 +150,26 @@ def name_of(function: Callable[..., Any]) -> str:
 
 
 def _parts(results: Sequence[Result]) -> dict[str, list[Result]]:
-    """The errata: what is wrong, and what is right under conditions only."""
-    wrong = errata(results)
-    return {
-        "errata: wrong as they stand":
-            [r for r in wrong if r.claim.verdict != Verdict.CONDITIONAL],
-        "errata: true with conditions only":
-            [r for r in wrong if r.claim.verdict == Verdict.CONDITIONAL],
-    }  # fmt: skip
+    """The errata by verdict: what is wrong, slips, and what is true under conditions only."""
+    wrong, kinds = errata(results), (Verdict.FALSE, Verdict.TYPO, Verdict.CONDITIONAL)
+    found = {verdict: [r for r in wrong if r.claim.verdict == verdict] for verdict in kinds}
+    return {f"errata, {len(found[v])} {v}": found[v] for v in kinds}
+
+
+def _table_of(said: Sequence[tuple[Claim | Remark, str]]) -> list[str]:
+    """A line for each: id, verdict, how it came out, and what it says."""
+    rows = [(one.id + "*" * one.of_question, str(one.verdict), state) for one, state in said]
+    wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row, (one, _) in zip(rows, said, strict=True):
+        lead = "".join(cell.ljust(n + 2) for cell, n in zip(row, wide, strict=True))
+        lines += _wrapped(one.says, lead, len(lead))
+    return lines
+
+
+def _arithmetic(remark: Remark) -> str:
+    """Whether its arithmetic comes out as expected."""
+    return "as expected" if remark.check().holds else "UNEXPECTED"
 
 
 def _state(result: Result) -> str:
@@ -136,7 +187,7 @@ def _wrapped(text: str, lead: str, margin: int) -> list[str]:
 
 def _erratum(result: Result) -> list[str]:
     claim = result.claim
-    head = f"{claim.id:14}{claim.verdict}, {where(result)}"
+    head = f"{claim.id:14}{claim.verdict}, {where(claim)}"
     parts = [(14 * " ", claim.says), (9 * " " + "but  ", result.counterexample),
              (7 * " " + "right  ", claim.truth)]  # fmt: skip
     return [head, *(line for lead, text in parts for line in _wrapped(text, lead, 14))]
@@ -167,11 +218,11 @@ thead th { position: sticky; top: 0; background: #fff; border-bottom: 2px solid 
 """
 
 
-def as_html(results: Sequence[Result]) -> str:
-    """A page on its own: the errata, then all claims."""
+def as_html(results: Sequence[Result], remarks: Sequence[Remark]) -> str:
+    """A page on its own: the errata, then all claims, then the remarks."""
     heads = ["claim", "verdict", "it says", "counterexample", "what is true", "where"]
     rows = [
-        [_cell(r.claim.id, "id"), _verdict(r), _cell(r.claim.says), _cell(r.claim.truth),
+        [_id(r.claim), _verdict(r.claim), _cell(r.claim.says), _cell(r.claim.truth),
          _cell(r.found, "found") if r.ok else _cell(as_details(r), "unexpected")]
         for r in results
     ]  # fmt: skip
@@ -179,22 +230,32 @@ def as_html(results: Sequence[Result]) -> str:
         "<!doctype html>", '<html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<title>Claims and errata</title><style>{STYLE}</style></head><body>",
-        "<h1>Claims about attention, checked</h1>", f"<p>{html.escape(summary(results))}</p>",
-        f"<p>{html.escape(LEGEND)}</p>",
+        "<h1>Claims about attention, checked</h1>",
+        f"<p>{html.escape(summary(results, remarks)).replace(chr(10), '<br>')}</p>",
+        *(f"<p>{html.escape(text)}</p>" for text in HOW_TO_READ),
         *(part for heading, wrong in _parts(results).items() if wrong
           for part in (f"<h2>{heading.capitalize()}</h2>", _table(heads, _errata_rows(wrong)))),
         "<h2>All claims</h2>",
         _table(["claim", "verdict", "it says", "what is true", "found"], rows),
+        *([f"<h2>{REMARKS_ARE.capitalize()}</h2>",
+           _table(["remark", "verdict", "it says", "what is true", "found"],
+                  [_remark_row(remark) for remark in remarks])] if remarks else []),
         "</body></html>", "",
     ])  # fmt: skip
 
 
 def _errata_rows(wrong: Sequence[Result]) -> list[list[str]]:
     return [
-        [_cell(r.claim.id, "id"), _verdict(r), _cell(r.claim.says), _cell(r.counterexample),
-         _cell(r.claim.truth), _cell(where(r))]
+        [_id(r.claim), _verdict(r.claim), _cell(r.claim.says), _cell(r.counterexample),
+         _cell(r.claim.truth), _cell(where(r.claim))]
         for r in wrong
     ]  # fmt: skip
+
+
+def _remark_row(remark: Remark) -> list[str]:
+    found = remark.check()
+    return [_id(remark), _verdict(remark), _cell(remark.says), _cell(remark.truth),
+            _cell(found.text, "found" if found.holds else "unexpected")]  # fmt: skip
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -208,6 +269,10 @@ def _cell(text: str, kind: str = "") -> str:
     return f"<td{attribute}>{html.escape(text)}</td>"
 
 
-def _verdict(result: Result) -> str:
-    verdict = result.claim.verdict
-    return f'<td class="verdict" style="color: {COLOURS[verdict]}">{verdict}</td>'
+def _id(said: Claim | Remark) -> str:
+    return _cell(said.id + "*" * said.of_question, "id")
+
+
+def _verdict(said: Claim | Remark) -> str:
+    colour = COLOURS[said.verdict]
+    return f'<td class="verdict" style="color: {colour}">{said.verdict}</td>'

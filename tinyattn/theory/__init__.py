@@ -69,10 +69,12 @@ from tinyattn.theory.repetition import (
 from tinyattn.theory.finding import Finding
 from tinyattn.theory.lab import Lab
 from tinyattn.theory.claim import Claim, Result, Verdict, judge
+from tinyattn.theory.remarks import REMARKS, Remark
 from tinyattn.theory.registry import CLAIMS, errata, judge_all
 
 __all__ = [
-    "CLAIMS", "Claim", "Finding", "Lab", "LogitNormal", "Parts", "Result", "Trigram", "Verdict",
+    "CLAIMS", "Claim", "Finding", "Lab", "LogitNormal", "Parts", "REMARKS",
+    "Remark", "Result", "Trigram", "Verdict",
     "averaging_error", "averaging_query", "averaging_weight", "beta_needed", "closest_copy",
     "construction_errors", "coordinates", "copying_query", "counted_model", "coupled_moments",
     "de_bruijn_table", "distribution_query", "effective_parameters", "enumerated_moments", "errata",

@@ -53,6 +53,20 @@ class Verdict(StrEnum):
 
 TRUE, CONDITIONAL, FALSE, TYPO, OPEN = Verdict
 
+LEGEND = {
+    OPEN: "an opinion, a permission, a citation, or a statement about data that are not shown",
+    TRUE: "holds as it stands, for all that the question leaves open; a `can` or `may` holds if it "
+    "happens",
+    TYPO: "wrong as printed, but shapes or the next step show which symbol, index or name is "
+    "meant, and nobody could mean what is printed",
+    CONDITIONAL: "fails on a counterexample, and holds on a whole range of what it leaves open: of "
+    "what it does not mention, or of how much a word such as `large`, `≫`, `≈`, `small` or a limit "
+    "asks for; of random draws, it holds for most, but not for 95 %",
+    FALSE: "there is no such range: something given outright as enough, needed, impossible or the "
+    "reason is not, or a number or formula is another; of random draws, hardly half bear it out",
+}
+"""When a verdict is given: the first that fits, in this order."""
+
 
 @dataclass(frozen=True)
 class Claim:
@@ -62,6 +76,7 @@ class Claim:
         id: the sheet, the question, and a number, such as S000-b.6; G-.. for general facts about
             attention, N-.. for results that stand in no sheet.
         lines: where it stands in the sheet.
+        verdict: by the LEGEND.
         says: the claim, in our words.
         truth: what is true, exactly; or why nothing can be checked.
         under_test: the functions of this package that the checks call.
@@ -69,6 +84,7 @@ class Claim:
         domain: where it has to hold.
         literal: the check of `says`, if that is not simply true.
         witness: where that fails: for what is true with conditions, outside of these.
+        of_question: whether the sheet only prints it: it is the assignment that says so.
     Raises: ValueError for an id of another form, if the verdict needs a check that is missing, or
         has one too many, or if a check does not take the arguments of the domain or the witness.
     """
@@ -83,10 +99,10 @@ class Claim:
     domain: Domain = field(default_factory=dict)
     literal: Check | None = None
     witness: dict[str, Any] = field(default_factory=dict)
+    of_question: bool = False
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(r"(S00[0-4]|G|N)-[\w.]+", self.id):
-            raise ValueError(f"a claim's id must be such as S000-b.6, G-01 or N-1; got {self.id!r}")
+        check_id(self.id)
         if (self.corrected is None) != (not self.under_test) or (
             self.verdict != OPEN and self.corrected is None
         ):
@@ -122,6 +138,12 @@ class Result:
     def ok(self) -> bool:
         """Whether the checks bear the verdict out."""
         return not self.unexpected
+
+
+def check_id(name: str) -> None:
+    """Raises: ValueError unless it is a sheet, a question and a number, or a general fact's."""
+    if not re.fullmatch(r"(S00[0-4]|G|N)-[\w.]+", name):
+        raise ValueError(f"a claim's id must be such as S000-b.6, G-01 or N-1; got {name!r}")
 
 
 def judge(claim: Claim, *, draws: int = DRAWS, seed: int = 0, device: str = "cpu") -> Result:

@@ -30,10 +30,10 @@ def singular_values(weights: Tensor) -> np.ndarray:
 def truncated(weights: Tensor, rank: int) -> Tensor:
     """The nearest matrix of that rank; its rows need not be weights any more.
 
-    Forward: Σ_{i ≤ rank} σ_i l_i r_iᵀ; the error is σ_{rank + 1} in the spectral norm
+    Forward: Σ_{i ≤ rank} σ_i l_i r_iᵀ; the error is σ_{rank + 1} in the spectral norm, the least
     Shapes:  (T, S) -> (T, S)
     Raises:  ValueError unless it is one matrix, and 0 ≤ rank ≤ min(T, S)
-    Source:  Eckart and Young 1936
+    Source:  Mirsky 1960; Eckart and Young 1936 for the sum of squares
     """
     _check_matrix("truncated", weights)
     if not 0 <= rank <= min(weights.shape):

@@ -110,7 +110,7 @@ def window_bound(n: int, size: float, distance: float) -> float:
     """How far from the mean of two values one head can be, in diameters of the set of values.
 
     Keys may be anywhere within `distance` of their orthonormal means. The first term falls with
-    the size of the query, the second grows: between ln n and 1/distance both are small.
+    the size of the query, the second grows: both are small if M - ln n ≫ 1 and M ≪ 1/distance.
 
     Forward: |c - (v_a + v_b)/2| / max |v_i - v_j| ≤ (n - 2)/(n - 2 + 2 e^M) + tanh(M δ/√2) for
              q = M (μ_a + μ_b), M = size, δ = distance ≥ max |k_i - μ_i|

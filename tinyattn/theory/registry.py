@@ -1,6 +1,6 @@
 """Chapter 10, the end: every claim by its id, in the order of the sheets.
 
-Commands and tests walk this dictionary. What is printed of a claim comes from trying it. Next:
+Commands and tests walk these dictionaries. What is printed of a claim comes from trying it. Next:
 pictures and pages.
 """
 

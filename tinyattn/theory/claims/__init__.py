@@ -27,7 +27,7 @@ from tinyattn.theory.claims import (
     parsers,
     penalties,
     repetition,
-    examination,
+    opinions,
     general,
     beyond,
 )
@@ -36,6 +36,6 @@ QUESTIONS = (
     distribution, copying, averaging, mixing, extraction, small_noise, multiplier, one_head,
     one_head_sampled, two_heads, two_heads_sampled, orthogonal_inputs, value_matrix,
     query_matrix, temperature, bilinear, merging, family, linformer, parsers, penalties,
-    repetition, examination, general, beyond,
+    repetition, opinions, general, beyond,
 )  # fmt: skip
 """In reading order."""

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from tinyattn import ops
-from tinyattn.theory.claim import CONDITIONAL, TRUE, TYPO, Claim
+from tinyattn.theory.claim import CONDITIONAL, TYPO, Claim
 from tinyattn.theory.claims.copying import mixture
 from tinyattn.theory.finding import NEARLY, Finding, at_least, at_most, equal, every, fact
 from tinyattn.theory.lab import Lab, Real, Reals, Whole, by_hand
@@ -155,18 +155,15 @@ def ties_at_zero(lab: Lab, n: int, M: float) -> Finding:
     return half_each(lab, two_ahead(n, M))
 
 
-def keys_of_lengths(lab: Lab, lengths: tuple[float, ...], M: float) -> Finding:
-    """The same with keys of these lengths."""
-    keys = lengthened(lab.orthonormal(len(lengths)), lengths)
-    query = averaging_query(keys, [0, 1], M)
-    return half_each(lab, tuple(ops.matmul(keys, query).numpy()))
+def one_each(lab: Lab, n: int, M: float) -> Finding:
+    """Both of two equal scores that lead get the weight 1."""
+    return equal("α_a, α_b", lab.weights(two_ahead(n, M), 2), (1, 1), NEARLY)
 
 
 def weights_below(lab: Lab, n: int, M: float) -> Finding:
-    """α_i = e^s_i/(Σ α_j + e^s_a + e^s_b) for every i, with the α that solve it."""
-    pair, rest = 2 * math.exp(M), n - 2
-    below = (pair + math.sqrt(pair**2 + 4 * rest)) / 2  # = rest/below + pair
-    return equal("sum of the weights", (pair + rest) / below, 1.0)
+    """α_a = e^s_a/(Σ α_j + e^s_a + e^s_b), with the weights that attention gives the others."""
+    weights, power = lab.weights(two_ahead(n, M)).numpy(), math.exp(M)
+    return equal("α_a", weights[0], power / (weights[2:].sum() + 2 * power))
 
 
 # fmt: off
@@ -184,11 +181,11 @@ CLAIMS = [
     Claim(
         "S000-b.2", "56", TYPO,
         says="α_a ≈ α_b ≈ 1",
-        truth="½ each: the sum of all weights is 1, so the smaller of two is at most ½",
+        truth="½ each, as line 52 has it: the sum of all weights is 1, so the smaller of two is at "
+        "most ½",
         under_test=(ops.attention,),
         corrected=two_share_one, domain={"scores": Reals(-50, 50, 2, 12)},
-        literal=lambda lab, weights: equal("their sum", lab.tensor(weights).sum(), 1.0),
-        witness={"weights": (1.0, 1.0, 0.0)},
+        literal=one_each, witness={"n": 10, "M": 20.0},
     ),
     Claim(
         "S000-b.3", "57", CONDITIONAL,
@@ -206,16 +203,14 @@ CLAIMS = [
         truth="two are wanted, ½ each: (1 - η)/2 if M = ln((n - 2)(1 - η)/(2η))",
         under_test=(ops.attention, lead_needed),
         corrected=lead_for_two, domain={"n": Whole(3, 200), "eta": Real(1e-6, 0.9)},
-        literal=lambda lab, n, M: equal(
-            "α_a, α_b", lab.weights(two_ahead(n, M), 2), (1, 1), NEARLY
-        ),
-        witness={"n": 10, "M": 20.0},
+        literal=one_each, witness={"n": 10, "M": 20.0},
     ),
     Claim(
         "S000-b.6", "63, 65", CONDITIONAL,
         says="q = M(k_a + k_b) with a large positive integer M",
         truth="any real M; orthonormal keys: ½ - α_a = (n - 2)/(2(n - 2 + 2e^M)) exactly, and "
-        "c - ½(v_a + v_b) is twice that times (mean of the others - ½(v_a + v_b)); so M ≫ ln n",
+        "c - ½(v_a + v_b) is twice that times (mean of the others - ½(v_a + v_b)); so "
+        "M - ln n ≫ 1, a difference",
         under_test=(averaging_query, averaging_weight, averaging_error, ops.attention),
         corrected=exact_mean, domain={"n": Whole(2, 9), "M": Real(-10, 100)},
         literal=ties_at_zero, witness={"n": 10**6, "M": 10.0},
@@ -232,7 +227,7 @@ CLAIMS = [
     Claim(
         "S001-b.ii.2", "94, 96", TYPO,
         says="α_a = e^s_a/(Σ α_j + e^s_a + e^s_b), where j runs over the others",
-        truth="exponentials belong there: Σ e^s_j + e^s_a + e^s_b",
+        truth="exponentials belong there, as line 125 has them: Σ e^s_j + e^s_a + e^s_b",
         under_test=(ops.attention,),
         corrected=exponentials_below, domain={"scores": Reals(-50, 50, 2, 12)},
         literal=weights_below, witness={"n": 4, "M": 0.0},
@@ -240,12 +235,12 @@ CLAIMS = [
     Claim(
         "S001-b.ii.3", "98-100", CONDITIONAL,
         says="q = M(k_a + k_b) with M ≫ 0",
-        truth="M ≫ ln n, and keys of one length; for orthogonal keys of any length it is "
+        truth="M - ln n ≫ 1, for keys of length 1; for orthogonal keys of any length it is "
         "M(k_a/|k_a|² + k_b/|k_b|²)",
         under_test=(averaging_query, averaging_weight, lengthened),
         corrected=any_length,
         domain={"n": Whole(2, 9), "M": Real(-10, 60), "length": Real(0.1, 10)},
-        literal=keys_of_lengths, witness={"lengths": (2.0, 1.0, 1.0), "M": 10.0},
+        literal=ties_at_zero, witness={"n": 10**6, "M": 10.0},
     ),
     Claim(
         "S002-b.1", "8", TYPO,
@@ -268,15 +263,17 @@ CLAIMS = [
         witness={"n": 10**6, "beta": 10.0},
     ),
     Claim(
-        "S004-b.ii.4", "111", TRUE,
-        says="α_a = e^β/(n - 2 + 2e^β), about ½",
-        truth="the equality is exact, for any real β",
+        "S004-b.ii.4", "111", CONDITIONAL,
+        says="α_a = e^β/(n - 2 + 2e^β), about ½ for β ≫ 0",
+        truth="the equality is exact, for any real β; it is about ½ if β - ln n ≫ 1",
         under_test=(averaging_query, averaging_weight, averaging_error, ops.attention),
         corrected=lambda lab, n, beta: exact_mean(lab, n, beta),
         domain={"n": Whole(2, 9), "beta": Real(-10, 100)},
+        literal=lambda lab, n, beta: ties_at_zero(lab, n, beta),
+        witness={"n": 10**6, "beta": 10.0},
     ),
     Claim(
-        "S004-b.ii.5", "99", CONDITIONAL,
+        "S004-b.ii.5", "99", CONDITIONAL, of_question=True,
         says="the softmax never averages exactly",
         truth="for n = 2 it does; for n ≥ 3 it does not, except that float64 rounds to ½ from "
         "M = 52 ln 2 = 36.04 on (n = 3)",

@@ -44,15 +44,24 @@ from tinyattn.theory.queries import (
 from tinyattn.theory.repetition import Trigram, de_bruijn_table, first_repeat, loop
 from tinyattn.theory.weights import imbalance
 
+SAME_VARIANCE = 1.1166
+"""The M at which one head and two have the same variance, if of three values the two are equal."""
+
 
 def laws_of_both(lab: Lab, n: int, M: float) -> Finding:
     """One head as in question (c); of two, α_a of the first has the law's quantiles as well."""
     found = 1 - first_head_missing(lab, n, M, stratified_lengths(STRATA))
-    law = two_head_law(M, n)
+    law, p = two_head_law(M, n), AHEAD
     wanted = [law.quantile((i + 0.5) / STRATA) for i in range(0, STRATA, 10)]
     return every(
         two_values_alternate(lab, n, M),
         equal("two heads' quantiles, off by", np.abs(found[::10] - wanted).max(), 0.0),
+        equal(
+            "their modes, n = 2, M = 3.5 and 4",
+            [len(two_head_law(x, 2).modes()) for x in (3.5, 4)],
+            [1, 2],
+        ),
+        equal("their variance, M → ∞", two_head_law(1e5, 2).variance(), p * (1 - p), 1e-3),
     )
 
 
@@ -80,7 +89,7 @@ def factor_of_two_heads(lab: Lab) -> Finding:
 
 
 def two_heads_can_lose(lab: Lab, n: int, M: float, distance: float) -> Finding:
-    """A larger error without noise, and a larger variance with equal values and a distractor."""
+    """A larger error without noise; for large M a larger variance, with a third value elsewhere."""
     means, values = lab.orthonormal(n), lab.normal(n, 4)
     middle = (values[0] + values[1]) / 2
     outputs = (
@@ -90,14 +99,23 @@ def two_heads_can_lose(lab: Lab, n: int, M: float, distance: float) -> Finding:
     errors = [length(c - middle) for c in outputs]
     across = length(values[2:].mean(axis=0) - middle)
     alike = lab.tensor([[0.0, 0.0], [0.0, 0.0], [0.0, distance]])
-    spread = [total_variance(alike, 0, 1, 5 + M, heads) for heads in (1, 2)]
-    found = variances(lab, alike, 5 + M)
+    spread, at_start = (
+        [total_variance(alike, 0, 1, size, heads) for heads in (1, 2)] for size in (M, 1e-3)
+    )
+    found = variances(lab, alike, M)
+    ahead = 1 if M > SAME_VARIANCE else -1
     return every(
         two_err_more(lab, n, M),
         equal("errors", errors, [across * averaging_error(n, M, heads) for heads in (1, 2)]),
         at_least("two heads' error without noise", errors[1], errors[0]),
         equal("variances, by those found", np.divide(spread, found), [1, 1], RELATIVE),
-        at_least("variance, equal values", found[1], found[0]),
+        at_least(
+            "excess of variance, equal values, signed",
+            ahead * (found[1] - found[0]),
+            0,
+            RELATIVE * found[0],
+        ),
+        equal("two heads' share of the variance, M → 0", at_start[1] / at_start[0], 0.25, 1e-3),
     )
 
 
@@ -157,7 +175,7 @@ def order_of_limits(lab: Lab, n: int, M: float, delta: float) -> Finding:
 CLAIMS = [
     Claim(
         "N-1", "", TRUE,
-        says="a single head can be immune to noise in the length of its keys",
+        says="a single head can be immune to noise in the length of the two keys that it averages",
         truth="q = -L Σ_{i≠a,b} μ_i is orthogonal to both keys: α_a = α_b = 1/(2 + (n - 2)e^-L) "
         "for any lengths of k_a and k_b",
         under_test=(repelling_query, one_head),
@@ -167,8 +185,9 @@ CLAIMS = [
     Claim(
         "N-2", "", TRUE,
         says="the weight of the key of random length is logit-normal, for one head and for two",
-        truth="logit α_a ~ N(M - ln(e^M + n - 2), M²/2), or N(M - ln(n - 1), M²/2); for n = 2 "
-        "bimodal if and only if M > 2, and ¼ - 1/(√π M) ≤ Var ≤ ¼",
+        truth="logit α_a ~ N(M - ln(e^M + n - 2), M²/2), or N(M - ln(n - 1), M²/2); that of one "
+        "head, n = 2, is bimodal if and only if M > 2, with ¼ - 1/(√π M) ≤ Var ≤ ¼; that of two "
+        "is not at M = 3.5, and its variance tends to p(1 - p) = 0.0725, p = Φ(√2)",
         under_test=(one_head_law, two_head_law, one_head, averaging_query, copying_query),
         corrected=laws_of_both, domain={"n": Whole(2, 8), "M": Real(0.1, 60)},
     ),
@@ -176,17 +195,18 @@ CLAIMS = [
         "N-3", "", TRUE,
         says="with n = 2 orthonormal values and large M, two heads divide the variance by 13.80",
         truth="the factor is 4 for M → 0, 14.00 at M = 20.8 and 1/(p(1 - p)) = 13.80 for M → ∞, "
-        "p = Φ(√2); for many keys 27.6",
+        "p = Φ(√2); 27.6 for M → ∞ first and then many keys",
         under_test=(total_variance,), corrected=factor_of_two_heads,
     ),
     Claim(
         "N-4", "", TRUE,
         says="two heads are not always better than one",
-        truth="without noise their error is larger at equal M, for n > 2; and with v_a = v_b and a "
-        "third value elsewhere their variance is larger",
+        truth="without noise their error is larger at equal M > 0, for n > 2; and with v_a = v_b "
+        "and a third value elsewhere their variance is larger for M large enough, from M = 1.12 "
+        "on for n = 3; for M → 0 it is ¼ of that of one head",
         under_test=(two_heads, one_head, averaging_error, total_variance),
         corrected=two_heads_can_lose,
-        domain={"n": Whole(3, 8), "M": Real(0, 15), "distance": Real(1, 100)},
+        domain={"n": Whole(3, 8), "M": Real(0.01, 15), "distance": Real(1, 100)},
     ),
     Claim(
         "N-5", "", TRUE,
@@ -238,9 +258,9 @@ CLAIMS = [
     ),
     Claim(
         "N-10", "", TRUE,
-        says="softmax makes full-rank weights of scores of rank 1",
-        truth="and weights of orthonormal tokens have n - 1 equal singular values, "
-        "(e^β - 1)/(e^β + n - 1)",
+        says="softmax can make full-rank weights of scores of rank 1",
+        truth="of scores t·i·j, t ≠ 0, it does; and weights of orthonormal tokens have n - 1 equal "
+        "singular values, (e^β - 1)/(e^β + n - 1)",
         under_test=(ops.attention, singular_values, orthonormal_singular_value),
         corrected=full_rank,
         domain={"n": Whole(2, 5), "t": Real(0.3, 1.5), "beta": Real(0, 40)},

@@ -119,14 +119,14 @@ TWICE = ((2.0, 0.0), (0.0, 2.0))
 
 CLAIMS = [
     Claim(
-        "S003-3.1", "67", TRUE,
+        "S003-3.1", "67", TRUE, of_question=True,
         says="a matrix between h and e(y) adds nothing when these are learned",
         truth="h·W e = (Wᵀh)·e; that it does not help in practice is no theorem",
         under_test=(ops.einsum, ops.softmax),
         corrected=absorbed, domain={"J": Whole(1, 6), "labels": Whole(1, 8)},
     ),
     Claim(
-        "S003-3.2", "69-75", TYPO,
+        "S003-3.2", "69-75", TYPO, of_question=True,
         says="the transformer's attention is equation (3), and further down it is (2)",
         truth="neither: (2) is a plain product and (3) has one matrix; each head takes the form "
         "of (3), with W^QK/√I",

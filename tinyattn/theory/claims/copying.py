@@ -121,9 +121,9 @@ def close_only_if_near_one(
 
 
 def leads(lab: Lab, scores: tuple[float, ...], left: int, right: int) -> Finding:
-    """One score exceeds another by enough for a weight of 0.99."""
-    ahead, needed = scores[left - 1] - scores[right - 1], lead_needed(len(scores), NEARLY)
-    return at_least(f"k_{left}·q exceeds k_{right}·q by", ahead, needed)
+    """One score exceeds another by enough for a weight of 0.99: ln α_left/α_right says by what."""
+    logs, needed = np.log(lab.weights(scores).numpy()), lead_needed(len(scores), NEARLY)
+    return at_least(f"k_{left}·q exceeds k_{right}·q by", logs[left - 1] - logs[right - 1], needed)
 
 
 def almost_one(lab: Lab, scores: tuple[float, ...]) -> Finding:
@@ -150,8 +150,9 @@ CLAIMS = [
     ),
     Claim(
         "S000-a.2", "44", FALSE,
-        says="if k_j·q exceeds every other score, α_j is almost 1",
-        truth="the lead must be at least ln((n - 1)(1 - η)/η) for a weight of 1 - η",
+        says="if k_j·q is greater than every other score, α_j is almost 1",
+        truth="the lead must be at least ln((n - 1)(1 - η)/η) for a weight of 1 - η; line 48 of "
+        "the sheet has ≫, so see S000-a.3",
         under_test=(ops.attention, lead_needed),
         corrected=lead_suffices, domain={"n": Whole(2, 200), "eta": Real(1e-6, 0.49)},
         literal=almost_one, witness={"scores": (0.1, 0.0)},
@@ -174,9 +175,10 @@ CLAIMS = [
         literal=rivals_tie, witness={"n": 10**6, "lead": 10.0},
     ),
     Claim(
-        "S001-a.iii.1", "21", FALSE,
+        "S001-a.iii.1", "21", CONDITIONAL,
         says="if α_j ≫ α_i for each i, then α_j ≈ 1",
-        truth="α_j ≥ R α_i for each i gives α_j ≥ R/(R + n - 1) and no more; it takes α_j ≫ Σ α_i",
+        truth="α_j ≥ R α_i for each i gives α_j ≥ R/(R + n - 1) and no more: R ≫ n - 1, or "
+        "α_j ≫ Σ α_i",
         under_test=(ops.attention,),
         corrected=ratio_bounds_weight, domain={"n": Whole(2, 60), "R": Real(1, 1e6)},
         literal=lambda lab, n, R: rivals_tie(lab, n, math.log(R)),
@@ -213,7 +215,7 @@ CLAIMS = [
         "S002-a.2", "7", FALSE,
         says="if scores are not negative, rivals that are just a little smaller will do",
         truth="the sign of scores cannot matter: softmax(s + c) = softmax(s); the lead must be "
-        "ln((n - 1)(1 - η)/η)",
+        "ln((n - 1)(1 - η)/η), though it need be no large share of the scores",
         under_test=(ops.attention, lead_needed),
         corrected=only_the_lead_counts,
         domain={"n": Whole(2, 200), "eta": Real(1e-6, 0.49), "shift": Real(-100, 100)},
@@ -221,8 +223,7 @@ CLAIMS = [
     ),
     Claim(
         "S004-a.ii.2", "36", CONDITIONAL,
-        says="a large product with one key and zero with the rest makes its weight the largest by "
-        "far",
+        says="a large product with one key and zero with the rest gives it nearly all weight",
         truth="α_j = 1/(1 + (n - 1)e^-λ); what counts is the lead, not that the others are zero",
         under_test=(copying_query, averaging_weight, weight_bounds),
         corrected=lambda lab, n, lamda: every(

@@ -9,10 +9,10 @@ import math
 
 from tinyattn import ops
 from tinyattn.attention import focus
-from tinyattn.theory.claim import CONDITIONAL, TRUE, Claim
-from tinyattn.theory.finding import NEARLY, Finding, at_least, at_most, equal, every, fact
+from tinyattn.theory.claim import CONDITIONAL, FALSE, TRUE, Claim
+from tinyattn.theory.finding import Finding, at_least, at_most, equal, every, fact
 from tinyattn.theory.lab import Lab, Reals, by_hand
-from tinyattn.theory.queries import query_of
+from tinyattn.theory.queries import distribution_query, query_of
 from tinyattn.theory.weights import weights_of
 
 # What is true --------------------------------------------------------------------------------
@@ -54,6 +54,15 @@ def diffuse_by_default(lab: Lab) -> Finding:
 # What the sheets say -------------------------------------------------------------------------
 
 
+def sum_is_enough(lab: Lab, weights: tuple[float, ...]) -> Finding:
+    """Numbers that sum to 1 are attention weights: some query has them."""
+    try:
+        distribution_query(lab.orthonormal(len(weights)), weights)
+    except ValueError as error:
+        return Finding(False, f"no query has them: {error}")
+    return Finding(True, "a query has them")
+
+
 def _scores_of_an_exact_match(lab: Lab, n: int) -> tuple[float, ...]:
     """Of a query that is one of the keys."""
     keys = lab.orthonormal(n)
@@ -68,23 +77,19 @@ CLAIMS = [
         truth="it must also not be negative, which exp sees to",
         under_test=(ops.attention,),
         corrected=is_distribution, domain={"scores": Reals(-1e4, 1e4, 1, 40)},
-        literal=lambda lab, weights: fact(
-            abs(sum(weights) - 1) > NEARLY or min(weights) >= 0,
-            "a distribution, or another sum",
-            f"their sum is {sum(weights):g}, and yet {min(weights):g} is no probability",
-        ),
+        literal=sum_is_enough,
         witness={"weights": (2.0, -1.0)},
     ),
     Claim(
-        "S004-hdr", "26", TRUE,
+        "S004-hdr", "26", TRUE, of_question=True,
         says="c is an average of the values, weighted by α",
         truth="c lies in their hull: u·c is between the least and the largest u·v_i for every u",
         under_test=(ops.attention, query_of),
         corrected=inside_the_hull, domain={"scores": Reals(-50, 50, 1, 8)},
     ),
     Claim(
-        "S004-a.i", "32", CONDITIONAL,
-        says="α is a distribution because a query matches no key exactly",
+        "S004-a.i", "32", FALSE,
+        says="α is a distribution because a query cannot match a key exactly",
         truth="it is one, whatever matches: α_i > 0 and the sum is 1",
         under_test=(ops.attention,),
         corrected=is_distribution, domain={"scores": Reals(-1e4, 1e4, 1, 40)},
@@ -96,7 +101,7 @@ CLAIMS = [
         witness={"n": 4},
     ),
     Claim(
-        "S004-a.ii.1", "34", CONDITIONAL,
+        "S004-a.ii.1", "34", CONDITIONAL, of_question=True,
         says="α is typically diffuse",
         truth="for scores of variance 1: over 128 keys the top weight is 0.068 on average, the "
         "entropy 4.37 of 4.85 nats",

@@ -148,7 +148,7 @@ CLAIMS = [
         corrected=scores_of_the_pair, domain={"n": Whole(2, 12), "beta": Real(-100, 100)},
     ),
     Claim(
-        "S004-c.1", "113", TRUE,
+        "S004-c.1", "113", TRUE, of_question=True,
         says="the same works for any subset of the keys",
         truth="q = β Σ k_i over k of them: 1/(k + (n - k)e^-β) each",
         under_test=(averaging_query, averaging_weight, ops.attention),

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from tinyattn import ops
-from tinyattn.theory.claim import CONDITIONAL, FALSE, TRUE, TYPO, Claim
+from tinyattn.theory.claim import CONDITIONAL, TRUE, TYPO, Claim
 from tinyattn.theory.claims.multiplier import (
     ONE_STRATUM,
     STRATA,
@@ -176,7 +176,7 @@ CLAIMS = [
     Claim(
         "S000-c.ii.5", "96-100", TYPO,
         says="α_i = k_i·q, so that α_b ≈ M",
-        truth="those are scores: y M, M and 0; α is their softmax",
+        truth="those are scores: y M, M and 0; α is their softmax, as in line 108",
         under_test=HEAD, corrected=weights_are, domain=GIVEN,
         literal=scores_are_weights, witness={"n": 3, "M": 10.0, "y": 1.0},
     ),
@@ -259,7 +259,7 @@ CLAIMS = [
         literal=all_on_b, witness={"n": 2, "M": 1000.0, "y": 0.999},
     ),
     Claim(
-        "S002-c.2.1", "11", FALSE,
+        "S002-c.2.1", "11", CONDITIONAL,
         says="α_a and α_b are still much larger than the others",
         truth="α_b is; α_a/α_i = e^(s c_1 - c_2) is below 1 if s < c_2/c_1: in 7.9 % of draws, if "
         "c_2 = 0",

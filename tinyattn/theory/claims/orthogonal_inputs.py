@@ -9,7 +9,7 @@ import math
 
 from tinyattn import ops
 from tinyattn.tensor import Tensor
-from tinyattn.theory.claim import CONDITIONAL, FALSE, TRUE, Claim
+from tinyattn.theory.claim import CONDITIONAL, TRUE, Claim
 from tinyattn.theory.construction import (
     Parts,
     closest_copy,
@@ -153,10 +153,10 @@ CLAIMS = [
         corrected=second_is_orthogonal, domain={"beta": Real(0.01, 100)},
     ),
     Claim(
-        "S000-e.i.3", "158", FALSE,
-        says="inner products are zero, and therefore only α_22 v_2 is left of the sum",
-        truth="a score of 0 is a weight of e⁰: α_21 = α_23 = 1/(2 + e^β²); they are small because "
-        "e^β² ≫ 2, not because of 0",
+        "S000-e.i.3", "158", CONDITIONAL,
+        says="inner products are zero, so that the sum is approximately α_22 v_2",
+        truth="a score of 0 is a weight of e⁰, as lines 160-161 have it: α_21 = α_23 = "
+        "1/(2 + e^β²), small if e^β² ≫ 2",
         under_test=(self_attention, self_weight),
         corrected=score_of_zero_has_weight, domain={"beta": Real(0.01, 30)},
         literal=others_drop_out, witness={"beta": 0.5},

@@ -237,8 +237,8 @@ CLAIMS = [
         domain=SIZES | {"L_max": Real(0.1, 60)},
     ),
     Claim(
-        "S003-1.c.2", "25, 31", CONDITIONAL,
-        says="the maximum of L_near does not depend on T",
+        "S003-1.c.2", "25, 31", CONDITIONAL, of_question=True,
+        says="the maximum of L_near should not depend on T, and is L_max",
         truth="the bound L_max does not; the maximum is the mean of min(L_max, max(t, T - 1 - t)²),"
         " which is L_max if and only if ⌈(T - 1)/2⌉² ≥ L_max, and never if causal",
         under_test=(near,),
@@ -246,8 +246,8 @@ CLAIMS = [
         literal=reaches_the_cap, witness={"T": 4, "L_max": 25.0},
     ),
     Claim(
-        "S003-1.c.3", "25", CONDITIONAL,
-        says="L_near allows some outliers, looks at a long distance",
+        "S003-1.c.3", "25", CONDITIONAL, of_question=True,
+        says="L_near should allow some outliers, looks at a long distance",
         truth="the cap is on a row's mean, min(L_max, Σ α D²), not below Σ α min(L_max, D²): a "
         "little weight far away costs all of L_max, and beyond that nothing pulls the row back",
         under_test=(near,),

@@ -203,18 +203,18 @@ LEADS: Domain = {"beta": Real(0.1, 6), "t_1": Real(-3, 3), "t_2": Real(-3, 3)}
 
 CLAIMS = [
     Claim(
-        "S000-e.ii.8", "199-201", FALSE,
-        says="c_1 is right if exp(k_3·q_1) ≫ exp(k_1·q_1)",
-        truth="key 3 must beat key 2 as well, whose value is 0; with a lead of Δ before both, the "
-        "error is 2e^-Δ of what is wanted at most",
+        "S000-e.ii.8", "199-201, 242", CONDITIONAL,
+        says="c_1 asks for exp(k_3·q_1) ≫ exp(k_1·q_1), and this is all that is checked",
+        truth="it does; and key 3 must beat key 2 as well, whose value is 0: with a lead of Δ "
+        "before both, the error is 2e^-Δ of what is wanted at most",
         under_test=(self_attention, Parts.query_matrix),
         corrected=must_lead_both, domain=LEADS,
         literal=third_beats_first, witness={"beta": 3.0, "t": 10.0},
     ),
     Claim(
-        "S000-e.ii.9", "205-207", FALSE,
-        says="c_2 is right if exp(k_1·q_2) ≫ exp(k_3·q_2)",
-        truth="key 1 must beat key 2 as well",
+        "S000-e.ii.9", "205-207, 242", CONDITIONAL,
+        says="c_2 asks for exp(k_1·q_2) ≫ exp(k_3·q_2), and this is all that is checked",
+        truth="it does; and key 1 must beat key 2 as well",
         under_test=(self_attention, Parts.query_matrix),
         corrected=must_lead_both, domain=LEADS,
         literal=first_beats_third, witness={"beta": 3.0, "t": 10.0},
@@ -253,9 +253,10 @@ CLAIMS = [
         literal=does_the_job, witness={"beta": 1.0},
     ),
     Claim(
-        "S000-e.ii.14", "229-231, 237-239", FALSE,
+        "S000-e.ii.14", "229-231, 237-239", CONDITIONAL,
         says="exp(A) ≫ exp(B) is A ≫ B",
-        truth="the ratio of exponentials is large if the difference A - B is, whatever A/B is",
+        truth="if ≫ is a difference, as in S000-a.3: the ratio of exponentials is large if the "
+        "difference A - B is, whatever A/B is",
         under_test=(ops.attention,),
         corrected=only_the_difference, domain={"A": Real(-1000, 1000), "B": Real(-1000, 1000)},
         literal=much_larger_without_exp, witness={"A": 1001.0, "B": 991.0},

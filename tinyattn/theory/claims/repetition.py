@@ -11,6 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from tinyattn import ops
 from tinyattn.theory.claim import CONDITIONAL, OPEN, TRUE, TYPO, Claim
 from tinyattn.theory.finding import NEARLY, Finding, at_most, equal, every, fact
 from tinyattn.theory.lab import Lab, OneOf, Real, Reals, Whole, by_hand
@@ -108,12 +109,18 @@ def goes_round(lab: Lab, V: int, ties: bool) -> Finding:
 def squares_never_loop(lab: Lab, period: int) -> Finding:
     """1 at square places, else 0: known from all before, with bigrams again, and never periodic.
 
-    After the square k² the next 1 is 2k + 1 places on. So for all k from (period + 1)/2 on, there
-    is a 1 that the period does not bring again.
+    A head with a query of 0 reads the mean of all words so far, so how many of t words are 1: k.
+    The next word is 1 just if k² = t. After the square k² the next 1 is 2k + 1 places on. So for
+    all k from (period + 1)/2 on, there is a 1 that the period does not bring again.
     """
-    squares = [k * k for k in range((period + 1) // 2, period + 20)]
+    squares = [k * k for k in range((period + 1) // 2, (period + 1) // 2 + 10)]
     text = [int(math.isqrt(t) ** 2 == t) for t in range(squares[-1] + period + 9)]
+    words = lab.tensor(text).reshape(-1, 1)
+    means = ops.attention(words * 0, words * 0, words, causal=True).numpy()[:, 0]
+    known = np.arange(1, len(text) + 1)  # how many words each has read
+    following = np.round(known * means) ** 2 == known
     return every(
+        equal("next words, from the mean of all before", following[:-1], text[1:]),
         equal("words up to a bigram that was there before", first_repeat(text), 6),
         equal("1s that come again", sum(text[t + period] for t in squares), 0),
     )
@@ -128,7 +135,7 @@ def predicts_what_is_given(lab: Lab, scores: tuple[float, ...]) -> Finding:
 
 
 def cold(lab: Lab, scores: tuple[float, ...], beta: float) -> Finding:
-    """With β the temperature, β = 0 is certain of the best word."""
+    """If β is the temperature, a β of 0 is certain of the best word."""
     return equal("largest P", model_of(lab, scores).probabilities(0, 0, beta).max(), 1.0, NEARLY)
 
 
@@ -151,7 +158,7 @@ def repeats_for_ever(lab: Lab, scores: tuple[float, ...], temperature: float) ->
 # fmt: off
 CLAIMS = [
     Claim(
-        "S003-4.1", "84", TYPO,
+        "S003-4.1", "84", TYPO, of_question=True,
         says="the model is P(w_{t+1} | w_t, w_{t+1})",
         truth="P(w_{t+2} | w_t, w_{t+1})",
         under_test=(Trigram,),
@@ -159,9 +166,10 @@ CLAIMS = [
         literal=predicts_what_is_given, witness={"scores": (0.0, 0.0)},
     ),
     Claim(
-        "S003-4.2", "86-88", TYPO,
-        says="β is the temperature, so temperature zero is β = 0",
-        truth="temperature zero is β → ∞, evenly over the best words; β = 0 is even over all",
+        "S003-4.2", "84-86", TYPO, of_question=True,
+        says="text is sampled at zero temperature, where β is a temperature parameter",
+        truth="an inverse one: zero temperature is β → ∞, evenly over the best words, and β = 0 is "
+        "even over all",
         under_test=(Trigram,),
         corrected=zero_and_infinity, domain={"scores": Reals(-5, 5, 1, 8), "beta": Real(0, 3)},
         literal=cold, witness={"scores": (3.0, 1.0, 0.0), "beta": 0.0},
@@ -185,9 +193,9 @@ CLAIMS = [
     Claim(
         "S003-4.5", "88", OPEN,
         says="the same happens with many transformers at low temperature",
-        truth="no theorem: what they see is all of the text; 1 at square places, else 0, follows "
-        "from what was before, has bigrams again and never loops",
-        under_test=(first_repeat,),
+        truth="no theorem: they see all of the text; 1 at square places, else 0, follows from the "
+        "mean of all words before, has bigrams again and never loops",
+        under_test=(first_repeat, ops.attention),
         corrected=squares_never_loop, domain={"period": Whole(1, 40)},
     ),
 ]

@@ -135,7 +135,7 @@ CLAIMS = [
         "S000-c.i", "71-75", CONDITIONAL,
         says="with vanishing noise q = M(μ_a + μ_b) averages, for any large M",
         truth="|c - ½(v_a + v_b)| ≤ diam(V)·((n - 2)/(n - 2 + 2e^M) + tanh(Mδ/√2)) for noise of δ: "
-        "M must lie in ln n ≪ M ≪ 1/(2√α)",
+        "M must be ln n and a few more, and M ≪ 1/(2√α)",
         under_test=(one_head, averaging_query, window_bound),
         corrected=inside_the_window,
         domain={"n": Whole(2, 8), "M": Real(0, 30), "delta": Real(0, 1)},
@@ -164,7 +164,7 @@ CLAIMS = [
         witness={"n": 5, "c1": 10.0, "x": 10_000.0, "alpha": 1e-4},
     ),
     Claim(
-        "S004-c.2", "116", CONDITIONAL,
+        "S004-c.2", "116", CONDITIONAL, of_question=True,
         says="a single head resists small noise in the keys",
         truth="noise of δ moves weights by at most tanh(|q|δ/2), which is attained: |q|δ must be "
         "small",

