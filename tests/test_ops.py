@@ -22,6 +22,13 @@ def test_every_op_has_cases() -> None:
     assert CASES.keys() == OPS.keys()
 
 
+def test_every_op_is_public() -> None:
+    assert OPS.keys() - {*ops.__all__} == set()
+    assert {*ops.__all__} - OPS.keys() == {"split", "stack"}  # made of other ops
+    assert sorted({*ops.__all__}) == ops.__all__
+    assert all(getattr(ops, name) is OPS[name] for name in OPS)
+
+
 @every_case
 def test_value_is_that_of_numpy(name: str, case: Case, device: str) -> None:
     y = case.call(name, case.leaves(device))
