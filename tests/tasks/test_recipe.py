@@ -73,7 +73,7 @@ def test_unknown_recipes_and_single_settings_are_refused() -> None:
         load_recipe("a4")
     with pytest.raises(SettingError, match=r"got 'wrold'; did you mean 'world'\?"):
         load_recipe("wrold")
-    with pytest.raises(SettingError, match=r"got 'my\.toml'; a file goes with --config"):
+    with pytest.raises(SettingError, match=r"got 'my\.toml'; a file goes beside it, as `config`"):
         load_recipe("my.toml")
     with pytest.raises(
         SettingError, match=r"no setting 'learning_rat'; did you mean 'learning_rate'"

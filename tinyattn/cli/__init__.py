@@ -1,10 +1,11 @@
-"""Chapter 12: the command line. Each command calls one function of a chapter above.
+"""Chapter 12: the command line. Commands read what was typed, and call the chapters above.
 
 Options come before the environment (TINYATTN_PRETRAIN_SEED=1), that before a settings file
 (--config), and that before the recipe. Exit status: 0 done, 1 the data or a file is bad, 2 wrong
-usage; errors are one line on stderr. Long work shows progress, unless stderr is no terminal.
-Ctrl-C keeps a checkpoint and says how to go on, and so do SIGTERM and SIGHUP, whose exit status is
-128 and the signal's number. Next: the standard streams (streams.py).
+usage; errors that a user can cause are one line on stderr. Long work shows progress, unless stderr
+is no terminal. While a model trains, Ctrl-C keeps a checkpoint and says how to go on, and so do
+SIGTERM and SIGHUP, whose exit status is 128 and the signal's number; else Ctrl-C ends with status
+130. Next: the standard streams (streams.py).
 """
 
 from __future__ import annotations
@@ -81,7 +82,9 @@ class Commands(click.Group):
         except RuntimeError as error:
             if "new thread" not in str(error):
                 raise
-            _fail("the system starts no more threads; use fewer --workers", 1)
+            parameters = self.commands[ctx.invoked_subcommand or ""].params
+            fewer = "; use fewer --workers" * any(p.name == "workers" for p in parameters)
+            _fail(f"the system starts no more threads{fewer}", 1)
         except BrokenPipeError:
             raise  # whoever reads has seen enough, as in `tinyattn info | head`; click ends quietly
         except OSError as error:

@@ -8,13 +8,13 @@ from typing import Any
 import click
 
 from tinyattn import __version__
-from tinyattn.cli.options import JSON, option, print_json
+from tinyattn.cli.options import JSON, option, print_json, recipe_option
 from tinyattn.cli.types import FILE
 
 
 @click.command()
 @option("--from", "start", type=FILE, help="Describe this run or checkpoint.")
-@option("--recipe", help="Print this recipe's settings.")
+@recipe_option(help="Print this recipe's settings.")
 @JSON
 def info(start: Path | None, recipe: str | None, as_json: bool) -> None:
     """What is installed; or what is in a run; or a recipe's settings."""

@@ -27,8 +27,27 @@ WORKERS = option("--workers", type=Amount(1, MOST_WORKERS), help="Threads; by de
 JSON = option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 UNKNOWN = option("--unknown", default="error", type=Choice(["error", "drop"]),
                  help="What to do with a character that is not in the vocabulary.")  # fmt: skip
-SET = option("--set", "sets", multiple=True, metavar="TABLE.KEY=VALUE",
-             help="One setting, such as pretrain.learning_rate=3e-3; may be repeated.")  # fmt: skip
+
+
+def set_option(table: str = "pretrain") -> Callable[[Any], Any]:
+    """--set, whose help has an example of a table that the command uses."""
+    example = f"{table}.learning_rate=3e-3"
+    return option("--set", "sets", multiple=True, metavar="TABLE.KEY=VALUE",
+                  help=f"One setting, such as {example}; may be repeated.")  # fmt: skip
+
+
+def recipe_option(**settings: Any) -> Callable[[Any], Any]:
+    """--recipe, which takes a name; what to do with a file is told."""
+    return option("--recipe", callback=_no_file, **settings)
+
+
+def _no_file(ctx: Any, parameter: Any, name: str | None) -> str | None:
+    """A recipe's name, and not a file's, which goes elsewhere if the command takes one."""
+    if name is not None and name.endswith(".toml"):
+        takes = any(other.name == "config" for other in ctx.command.params)
+        raise click.BadParameter(f"must be a name that `tinyattn info` lists; got {name!r}"
+                                 f"{'; a file goes with --config' * takes}")  # fmt: skip
+    return name
 
 
 def _only_one(ctx: Any, parameter: Any, values: tuple[str, ...]) -> str | None:
@@ -59,15 +78,15 @@ CONFIG = option("--config", type=FILE, help="A TOML file whose settings override
 OVERWRITE = option("--overwrite", is_flag=True, help="Replace what --out holds.")
 
 
-def stage_options(default_out: str, default_recipe: str) -> Callable[[Any], Any]:
-    """The options of a command that trains one stage."""
+def stage_options(stage: str, default_recipe: str) -> Callable[[Any], Any]:
+    """The options of a command that trains one stage, "pretrain" or "finetune"."""
     options = [
         option("--epochs", type=Amount(), help="Passes over the data."),
         option("--steps", type=Amount(), help="Steps, instead of epochs."),
-        option("--recipe", help=f"Settings to begin with: a name that `tinyattn info` lists; "
-                                f"by default {default_recipe}."),
-        CONFIG, ATTENTION, POSITIONS, PENALTY, SET,
-        option("--out", type=FOLDER, default=default_out, help="The run folder to write."),
+        recipe_option(help=f"Settings to begin with: a name that `tinyattn info` lists; "
+                           f"by default {default_recipe}."),
+        CONFIG, ATTENTION, POSITIONS, PENALTY, set_option(stage),
+        option("--out", type=FOLDER, default=f"runs/{stage}", help="The run folder to write."),
         option("--resume", is_flag=True, help="Go on with the run in --out, as it was begun."),
         OVERWRITE, SEED, DEVICE, WORKERS, JSON,
     ]  # fmt: skip

@@ -13,23 +13,24 @@ from tinyattn.cli.options import (
     PENALTY,
     POSITIONS,
     SEED,
-    SET,
     WORKERS,
     model_settings,
     option,
     print_json,
+    recipe_option,
+    set_option,
 )
 from tinyattn.cli.types import Amount, parse_settings
 
 
 @click.command()
-@option("--recipe", default="fast", help="Whose model, optimiser and batch: a name that "
-                                         "`tinyattn info` lists.")  # fmt: skip
+@recipe_option(default="fast", help="Whose model, optimiser and batch: a name that "
+                                    "`tinyattn info` lists.")  # fmt: skip
 @CONFIG
 @ATTENTION
 @POSITIONS
 @PENALTY
-@SET
+@set_option()
 @option("--batch", type=Amount(), help="Texts a step; by default as in pretraining.")
 @option("--characters", default=256, type=Amount(3),
         help="Size of the vocabulary, which a corpus would decide.")  # fmt: skip

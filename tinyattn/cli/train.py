@@ -16,7 +16,6 @@ from tinyattn.cli.options import (
     PENALTY,
     POSITIONS,
     SEED,
-    SET,
     UNKNOWN,
     WORKERS,
     model_settings,
@@ -26,6 +25,8 @@ from tinyattn.cli.options import (
     open_stage,
     option,
     print_json,
+    recipe_option,
+    set_option,
     stage_options,
 )
 from tinyattn.cli.outputs import draw, finish, spare
@@ -34,11 +35,11 @@ from tinyattn.cli.types import FILE, FOLDER, Choice, parse_settings
 
 @click.command()
 @option("--out", type=FOLDER, help="Where to keep the world and the runs; by default nowhere.")
-@option("--recipe", default="world", help="Settings to begin with.")
+@recipe_option(default="world", help="Settings to begin with.")
 @ATTENTION
 @POSITIONS
 @PENALTY
-@SET
+@set_option()
 @OVERWRITE
 @SEED
 @DEVICE
@@ -110,7 +111,7 @@ def _every_attention(
         help="Span corruption, or plain next-symbol prediction.")  # fmt: skip
 @option("--questions", type=FILE, help="Pairs to mix with the exercises, as finetune takes them.")
 @UNKNOWN
-@stage_options("runs/pretrain", "fast, or with --objective next, text")
+@stage_options("pretrain", "fast, or with --objective next, text")
 def pretrain(
     corpus: Path, objective: str | None, questions: Path | None, unknown: str, **options: Any
 ) -> None:
@@ -165,7 +166,7 @@ def _answered(path: Path) -> list[tuple[str, str]]:
 @option("--from", "start", type=FILE, help="The run to start from; by default runs/pretrain.")
 @option("--corpus", type=FILE, help="Start without pretraining; the corpus gives the vocabulary.")
 @UNKNOWN
-@stage_options("runs/finetune", "that of --from; or fast")
+@stage_options("finetune", "that of --from; or fast")
 def finetune(
     pairs: Path, start: Path | None, corpus: Path | None, unknown: str, **options: Any
 ) -> None:

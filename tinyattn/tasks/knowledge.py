@@ -43,7 +43,7 @@ from tinyattn.training.checkpoint import Checkpoint, CheckpointError
 from tinyattn.training.loop import Data, Fit
 from tinyattn.training.ranks import ALONE, Ranks
 from tinyattn.training.settings import SettingError, TrainSettings
-from tinyattn.training.step import SHARD_TOKENS
+from tinyattn.training.step import SHARD_TOKENS, BatchTooLarge
 
 MEASURES = 10  # in a run, evenly spread
 WINDOWS = 64  # of the validation text that are looked at each time
@@ -136,7 +136,7 @@ def pretrain(
             data = Together(data, more)
         about = describe("pretrain", recipe, model, vocabulary, documents, text)
         about["questions"] = fingerprint(repr(questions)) if questions else ""
-        return _fit(model, data, recipe, settings, about, options, validation)
+        return _fit(model, data, recipe, "pretrain", about, options, validation)
 
 
 def finetune(
@@ -158,33 +158,36 @@ def finetune(
     """
     with options.alone():
         if start is not None:
-            model, vocabulary, settings = start.model, start.vocabulary, recipe.finetune
+            model, vocabulary, table = start.model, start.vocabulary, "finetune"
             recipe = replace(recipe, model=model.config)  # whatever the recipe says of models
             documents = int(start.about["documents"])
         elif text is not None:
             vocabulary = Vocabulary.from_text(text)
             model = GPT(recipe.model_for(len(vocabulary)), seed=options.seed)
-            settings = recipe.scratch
+            table = "scratch"
             documents = len(documents_of(text, blank_lines=recipe.data.blank_lines))
         else:
             raise ValueError("finetune: needs a pretrained model (start) or a corpus (text)")
         pairs = as_read(pairs, recipe, vocabulary, unknown)
+        settings: TrainSettings = getattr(recipe, table)
         data = question_examples(pairs, vocabulary, recipe, settings, options.seed)
         about = describe("finetune", recipe, model, vocabulary, documents, repr(pairs))
         about["pretrained_on"] = start.about.get("data", "") if start is not None else ""
         about["questions"] = start.about.get("questions", "") if start is not None else ""
-        return _fit(model, data, recipe, settings, about, options)
+        return _fit(model, data, recipe, table, about, options)
 
 
 def _fit(
     model: GPT,
     data: Data,
     recipe: Recipe,
-    settings: TrainSettings,
+    table: str,
     about: dict[str, Any],
     options: RunOptions,
     validation: Callable[[], float] | None = None,
 ) -> Trained:
+    """Train a model as a table of the recipe says."""
+    settings: TrainSettings = getattr(recipe, table)
     total = settings.total_steps(data.batches_per_epoch)
     resume: Checkpoint | None = None
     done = 0
@@ -212,7 +215,11 @@ def _fit(
     )  # fmt: skip
     if why := missing_products(get_device(options.device).xp, settings.products):
         raise SettingError(why)
-    fit.run(model, language_model_loss(model, recipe.penalty), data, resume)
+    try:
+        fit.run(model, language_model_loss(model, recipe.penalty), data, resume)
+    except BatchTooLarge as error:
+        advice = f": --set {table}.batch={error.fits}" if error.fits else ""
+        raise MemoryError(f"{error}{advice}") from error
     return load_run(options.folder, device=options.device)
 
 

@@ -132,7 +132,7 @@ def load_recipe(
     elif base in recipe_names():
         where, tables = base, tomllib.loads(_file(base))
     else:
-        file = "; a file goes with --config" if base.endswith(".toml") else ""
+        file = "; a file goes beside it, as `config`" if base.endswith(".toml") else ""
         raise SettingError(
             f"recipe must be one of {recipe_names()}; got {base!r}"
             f"{file or nearest(base, recipe_names(), otherwise=False)}"

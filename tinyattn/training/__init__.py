@@ -1,4 +1,4 @@
-"""Chapter 8: training, which knows nothing of GPT, only a loss function."""
+"""Chapter 8: training. Of a model it needs a loss function, and the names of its parameters."""
 
 from tinyattn.training.schedule import Schedule
 from tinyattn.training.parameters import FlatParameters
@@ -6,7 +6,7 @@ from tinyattn.training.orthogonal import orthogonal
 from tinyattn.training.optimizers import AdamW, Muon, make_optimizers
 from tinyattn.training.settings import SettingError, TrainSettings
 from tinyattn.training.ranks import MissingMPI, Ranks, all_ranks
-from tinyattn.training.step import Step, StepResult
+from tinyattn.training.step import BatchTooLarge, Step, StepResult
 from tinyattn.training.counting import multiply_adds
 from tinyattn.training.observer import Observer
 from tinyattn.training.profile import Profile, profile_step
@@ -16,8 +16,8 @@ from tinyattn.training.signals import Interrupted
 from tinyattn.training.loop import Fit, TrainingFailed
 
 __all__ = [
-    "AdamW", "Checkpoint", "CheckpointError", "Fit", "FlatParameters", "Interrupted", "Log",
-    "MissingMPI", "Muon", "Observer", "Profile", "Ranks", "Schedule", "SettingError", "Step",
-    "StepResult", "TrainSettings", "TrainingFailed", "all_ranks", "make_optimizers",
-    "multiply_adds", "orthogonal", "profile_step", "read_metrics",
+    "AdamW", "BatchTooLarge", "Checkpoint", "CheckpointError", "Fit", "FlatParameters",
+    "Interrupted", "Log", "MissingMPI", "Muon", "Observer", "Profile", "Ranks", "Schedule",
+    "SettingError", "Step", "StepResult", "TrainSettings", "TrainingFailed", "all_ranks",
+    "make_optimizers", "multiply_adds", "orthogonal", "profile_step", "read_metrics",
 ]  # fmt: skip

@@ -9,8 +9,8 @@ so a run can be repeated bit for bit.
 On a GPU a shard is as large as its memory allows, and nobody waits for it: what a step measured
 stays there until it is asked for.
 
-The step knows nothing of GPT: it calls a loss function. Next: how many multiply-adds an operation
-needs.
+Of the model a step sees its loss function and its parameters. Next: how many multiply-adds an
+operation needs.
 """
 
 from __future__ import annotations
@@ -40,6 +40,24 @@ SHARD_TOKENS = 1024
 """Positions that a shard has, about, which bounds the memory of a step whatever the batch."""
 GPU_SHARD_TOKENS = 1 << 15
 """The same on a GPU, which has more memory, and needs much at once to be busy: 258 texts of A5."""
+
+
+class BatchTooLarge(MemoryError):
+    """A batch for which a GPU's memory is too small.
+
+    Args:
+        batch: the batch.
+        fits: how many of its texts would fit; 0 if not even one.
+    """
+
+    def __init__(self, batch: Batch, fits: int) -> None:
+        rows, positions = batch.inputs.shape
+        super().__init__(
+            f"a batch of {rows} texts is too large for this GPU; one of {fits} would fit" if fits
+            else f"not even one text of {positions} symbols fits this GPU; use a smaller model"
+        )  # fmt: skip
+        self.fits = fits
+
 
 Loss = Callable[[Batch, Noise | None, float], Tensor]
 """(part of a batch, random bits, what to divide by) -> loss; divided by the batch's targets."""
@@ -126,8 +144,7 @@ class Step:
 
         Raises: FloatingPointError if the loss or the gradient is not a number; the parameters
             are then as they were before. On a GPU they stay so too, in all steps from then on,
-            and the result says it when it is asked (`StepResult.check`). MemoryError on a GPU,
-            with the batch that would fit.
+            and the result says it when it is asked (`StepResult.check`). BatchTooLarge on a GPU.
         """
         try:
             return self._take(batch, step, learning_rate)
@@ -136,23 +153,21 @@ class Step:
                 raise
             traceback.clear_frames(error.__traceback__)  # what filled the memory is in them
             self.executor.submit(int).result()  # its one thread first ends what was begun
-            raise MemoryError(self._advice(batch)) from error
+            raise BatchTooLarge(batch, self._fitting(batch)) from error
 
-    def _advice(self, batch: Batch) -> str:
-        """What to do where a GPU's memory is too small: by trying which batch would fit."""
+    def _fitting(self, batch: Batch) -> int:
+        """How many texts of a batch would fit a GPU, found by trying; 0 if not even one."""
         rows, positions = batch.inputs.shape
         sharing = self.ranks.size
-        fits = min(-(-rows // sharing), GPU_SHARD_TOKENS // positions)
+        fits = int(min(-(-rows // sharing), GPU_SHARD_TOKENS // positions))
         while fits > 1:
             fits //= 2
             try:
                 gradients(self.loss(batch.split(-(-rows // fits))[0], Noise(0), 1.0))
-                most = fits * sharing
-                return (f"a batch of {rows} texts is too large for this GPU; {most} would fit: set "
-                        f"batch={most} (--set pretrain.batch={most})")  # fmt: skip
+                return int(fits * sharing)
             except MemoryError:
                 continue
-        return f"not even one text of {positions} symbols fits this GPU; use a smaller model"
+        return 0
 
     def _take(self, batch: Batch, step: int, learning_rate: float) -> StepResult:
         most = GPU_SHARD_TOKENS if on_gpu(self.xp) else SHARD_TOKENS

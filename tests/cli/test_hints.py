@@ -1,0 +1,180 @@
+"""What a message tells to type exists, and fits the command that shows the message."""
+
+import ast
+import inspect
+import re
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tinyattn as package
+from tinyattn.cli import main
+from tinyattn.data.batches import Batch
+from tinyattn.training import BatchTooLarge
+from tinyattn.training.loop import Fit
+
+ROOT = Path(package.__file__).parent
+OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*")
+DATA, USAGE = 1, 2
+
+OWN_RUN = {"pretrain", "finetune", "quickstart", "convert", "parse"}
+"""Commands that write a run, or several."""
+SHOWN = {
+    "cli/__init__.py": {
+        "--overwrite": {"quickstart", "parse", "pretrain", "finetune"},
+        "--resume": {"pretrain", "finetune"},
+        "--set": {"pretrain", "finetune", "quickstart", "profile"},  # those that have settings
+        "--workers": {"pretrain", "finetune", "quickstart", "evaluate", "parse", "profile"},
+    },
+    "cli/options.py": {
+        "--config": {"pretrain", "finetune", "profile"},
+        "--epochs": {"pretrain", "finetune"},
+        "--overwrite": {"pretrain", "finetune"},
+        "--resume": {"pretrain", "finetune"},
+        "--steps": {"pretrain", "finetune"},
+        "--workers": {"pretrain", "finetune", "quickstart", "evaluate", "parse"},
+    },
+    "cli/outputs.py": {"--predictions": {"evaluate"}},
+    "cli/types.py": {
+        "--penalty": {"pretrain", "finetune", "quickstart", "profile", "parse"},
+        "--set": {"pretrain", "finetune", "quickstart", "profile"},
+    },
+    "attention/bilinear.py": {"--positions": {"pretrain"}},  # of the model that convert is given
+    "data/vocabulary.py": {"--unknown": {"pretrain", "finetune", "evaluate", "generate"}},
+    "data/world.py": {"--out": {"world", "quickstart"}, "--overwrite": {"world", "quickstart"}},
+    "tasks/evaluation.py": {"--predictions": {"evaluate"}},
+    "tasks/knowledge.py": {"--set": {"pretrain", "finetune", "quickstart"}},
+    "tasks/lock.py": {"--out": OWN_RUN, "--overwrite": {"pretrain", "finetune"}},
+    "tasks/runs.py": {
+        "--from": {"parse"},
+        "--out": OWN_RUN,
+        "--overwrite": OWN_RUN,
+        "--resume": {"pretrain", "finetune"},
+    },
+    "training/ranks.py": {"--workers": {"pretrain", "finetune"}},
+}
+"""By file, the options that messages outside a command's own function name; and the commands that
+can show these messages, or are named in them."""
+
+
+def options_of(command: str) -> set[str]:
+    return {option for p in main.commands[command].params for option in p.opts}
+
+
+def named(source: str) -> set[str]:
+    """The options in texts of a program that are no docstrings."""
+    tree = ast.parse(source)
+    nodes = list(ast.walk(tree))
+    docs = {id(n.value) for n in nodes if isinstance(n, ast.Expr)}
+    texts = [n.value for n in nodes if isinstance(n, ast.Constant) and id(n) not in docs
+             and isinstance(n.value, str)]  # fmt: skip
+    return {option for text in texts for option in OPTION.findall(text)}
+
+
+def functions(source: str, names: set[str]) -> Iterator[str]:
+    """The functions of a module that are not called so, one by one, without their decorators."""
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name not in names:
+            node.decorator_list = []
+            yield ast.unparse(node)
+
+
+@pytest.mark.parametrize("command", main.commands)
+def test_a_command_names_its_own_options(command: str) -> None:
+    source = inspect.getsource(main.commands[command].callback)
+    assert named(source) <= options_of(command) | {"--help"}
+
+
+def test_other_messages_name_options_of_the_commands_that_show_them() -> None:
+    found = {}
+    for path in sorted(ROOT.rglob("*.py")):
+        file = str(path.relative_to(ROOT))
+        if file.startswith("theory/") or "claims" in file:
+            continue
+        source = path.read_text("utf-8")
+        if file.startswith("cli/") and file not in SHOWN:
+            continue  # a command, and what it alone uses
+        parts = functions(source, {"main", "stage_options", "set_option", "recipe_option"})
+        options = {option for part in parts for option in named(part)} - {"--help"}
+        if options:
+            found[file] = options
+    assert found == {file: {*options} for file, options in SHOWN.items()}
+    for options in SHOWN.values():
+        for option, commands in options.items():
+            assert [c for c in sorted(commands) if option not in options_of(c)] == []
+
+
+@pytest.mark.parametrize("module", sorted((ROOT / "cli").glob("*.py")), ids=lambda path: path.name)
+def test_what_a_commands_file_names_its_commands_have(module: Path) -> None:
+    """Also in the functions that stand beside the command."""
+    file = str(module.relative_to(ROOT))
+    source = module.read_text("utf-8")
+    here = [name for name, command in main.commands.items()
+            if Path(inspect.getsourcefile(command.callback)) == module]  # fmt: skip
+    if file in SHOWN or "claims" in file or not here:
+        return
+    own = {option for command in here for option in options_of(command)}
+    for part in functions(source, {main.commands[name].callback.__name__ for name in here}):
+        assert named(part) <= own
+
+
+def too_large(*_: Any) -> None:
+    raise BatchTooLarge(Batch(np.ones((8, 4), int), np.ones((8, 4), int)), 4)
+
+
+def test_a_batch_that_is_too_large_is_told_the_setting_of_its_command(
+    job: Any, tinyattn: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Fit, "run", too_large)
+    for table, words in {
+        "pretrain": ("pretrain", job.corpus),
+        "finetune": ("finetune", job.train, "--from", job.pretrained),
+        "scratch": ("finetune", job.train, "--corpus", job.corpus),
+    }.items():
+        told = tinyattn(*words, *job.settings, "--out", tmp_path / table, status=DATA).stderr
+        assert f"one of 4 would fit: --set {table}.batch=4\n" in told
+        assert told.count("--set") == 1
+
+
+def test_not_even_one_text() -> None:
+    batch = Batch(np.ones((8, 4), int), np.ones((8, 4), int))
+    assert "not even one text of 4 symbols fits" in str(BatchTooLarge(batch, 0))
+
+
+@pytest.mark.parametrize(
+    ("words", "takes"),
+    [("pretrain x", True), ("finetune x", True), ("profile", True), ("quickstart", False),
+     ("info", False)],
+)  # fmt: skip
+def test_a_file_as_a_recipe_is_told_where_it_goes_if_it_can(
+    tinyattn: Any, words: str, takes: bool
+) -> None:
+    told = tinyattn(*words.split(), "--recipe", "my.toml", status=USAGE).stderr
+    assert "must be a name that `tinyattn info` lists; got 'my.toml'" in told
+    assert ("a file goes with --config" in told) == takes
+
+
+@pytest.mark.parametrize("command", ["pretrain", "finetune", "quickstart", "profile"])
+def test_the_example_of_a_setting_is_one_that_the_command_uses(tinyattn: Any, command: str) -> None:
+    text = " ".join(tinyattn(command, "--help").output.split())
+    table = "finetune" if command == "finetune" else "pretrain"
+    assert f"such as {table}.learning_rate=3e-3" in text
+
+
+def test_only_a_command_with_workers_is_told_to_take_fewer(
+    job: Any, tinyattn: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    def make_world(**_: Any) -> None:
+        threading.Thread().start()
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    monkeypatch.setattr("tinyattn.data.world.make_world", make_world)
+    told = tinyattn("world", "--out", "nowhere", status=DATA).stderr
+    assert "starts no more threads\n" in told
