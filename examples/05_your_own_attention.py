@@ -1,7 +1,7 @@
 """An attention block of your own: each position sees those nearer than three places.
 
 A second: python examples/05_your_own_attention.py
-In the package it would be one file in tinyattn/attention/ and one line in registry.py.
+In the package it would be a file in tinyattn/attention/, imported and entered in registry.py.
 """
 
 from typing import ClassVar

@@ -10,7 +10,7 @@ Read it in this order; a file imports only from chapters before its own.
     tensor      2   an array that remembers how it was made
     signature   2   how an operation may be called                       op: what makes an operation
     ops/        3   operations: value, gradient, equation
-    cuda/       3   the same as programs for a GPU; can be skipped       gradcheck: are they right?
+    cuda/       3   the same as programs for a GPU                       gradcheck: are they right?
     nn/         4   modules own what is learned
     attention/  5   who looks at whom, and how; what it costs
     models/     6   a GPT, and the text it writes; a parser; all attentions side by side
@@ -18,15 +18,21 @@ Read it in this order; a file imports only from chapters before its own.
     training/   8   optimisers, schedules, the loop, checkpoints
     tasks/      9   does pretraining put knowledge into weights? can heads parse?
     theory/     10  what attention can and cannot do: five answer sheets, checked
-    report/     11  pictures
+    report/     11  tables, pages, pictures
     cli         12  the command line
 
-One letter an axis, one meaning everywhere:
+One letter an axis, and in nn/, attention/ and models/ one meaning:
 
     B batch             T query positions    S key positions    C model width
     H heads             D head width         F feed-forward     V vocabulary
-    L latents           R projected length   K block size       E value width
-    G global blocks     Q block of queries   M, N any
+    L latents           R projected length   K block, segment   E value width
+    G global blocks     M, N any
+
+Elsewhere too, but for these: in ops/ and cuda/ F is any width that a linear map makes, and K the
+axis that a product sums over; in ops/tiling.py K are the keys of a block and Q its queries; in
+cuda/ a program's T is the type of a number. Letters with an index, and those to which a line of
+shapes gives a shape, as W (C, F), are arrays. theory/ has the letters of the sheets, which its
+docstrings name.
 """
 
 from importlib.metadata import PackageNotFoundError, version

@@ -10,7 +10,7 @@ runs on both:
 
 No global switch says where we compute; the arrays decide. A device is named only where an array
 is born (`asarray(..., device="cuda")`) and where it crosses over (`asnumpy`). This is the only
-file of the package that says `cupy`. Next: sums of very many numbers (sums.py).
+file of the package that imports CuPy. Next: sums of very many numbers (sums.py).
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def asarray(values: Any, dtype: Any = None, *, device: str = "cpu") -> Array:
 
 
 def asnumpy(array: Any) -> Any:
-    """`array` on the host. From a GPU this copies and waits; it is the only way back."""
+    """`array` on the host. From a GPU this copies and waits, as `float` and `bool` do too."""
     device = _by_type.get(type(array))
     return device.get(array) if device else np.asarray(array)
 

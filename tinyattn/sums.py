@@ -43,7 +43,7 @@ def sum_over(x: Array, axes: tuple[int, ...], *, keepdims: bool = False) -> Arra
 def sum_rows(x: Array) -> Array:
     """The sum of the rows, as products with ones: faster than a sum over the first axis.
 
-    Shapes: x (N, F) -> (F,)
+    Shapes: x (N, M) -> (M,)
     """
     xp = array_module(x)
     if len(x) <= PIECE or not isinstance(x, np.ndarray):

@@ -1,10 +1,10 @@
 """Chapter 1d: what is another program on a GPU.
 
 On a GPU every array function that is called costs some microseconds, whatever the size, and reads
-and writes all its numbers in memory. Where a formula takes many of them it has a twin: one program
-in CUDA that does it in a single reading. The formula stays where it is, in plain array functions,
-for readers and for the CPU; the twins stand together in a part that can be skipped (cuda/), and
-must give the same. Next: how a gradient finds its way back (graph.py).
+and writes all its numbers in memory. Where a formula takes many of them it has a twin: a function
+that launches programs in CUDA, few for each formula. The formula stays where it is, in plain array
+functions, for readers and for the CPU; the twins stand together in cuda/, which a reader without a
+GPU can skip, and must give the same. Next: how a gradient finds its way back (graph.py).
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Chapter 5: attention. One mechanism a file, all with one contract (block.py)."""
+"""Chapter 5: attention. Mechanisms that are alike share a file, and all keep one contract
+(block.py)."""
 
 from tinyattn.attention.masks import causal, combined, padding
 from tinyattn.attention.core import attend, merge_heads, split_heads

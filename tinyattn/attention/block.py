@@ -2,8 +2,8 @@
 
 A block maps x (B, T, C) to a tensor of the same shape. What it cannot do honestly it refuses, and
 says why, rather than doing something else: `cannot` holds these reasons, and what is not named
-there it can do. A new mechanism is one file with such a class and one line in registry.py. Next:
-multi-head attention.
+there it can do. A new mechanism is such a class in a file of its own, imported and entered in
+registry.py. Next: multi-head attention.
 """
 
 from __future__ import annotations

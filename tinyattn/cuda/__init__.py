@@ -1,8 +1,9 @@
-"""Chapter 3, continued: the same once more, as programs for a GPU. It can be skipped.
+"""Chapter 3, continued: the same once more, as programs for a GPU.
 
-Each file has the CUDA source of one idea and the function that launches it, which takes the place
-of the formula of that name (twins.py). Tests hold each to its formula, on a GPU or, compiled by
-g++, on the CPU. Read them in this order.
+A file has the function that takes the place of a formula of that name (twins.py), with the CUDA
+source that it launches if it is not made of products alone. program.py compiles the sources. Tests
+hold each function to its formula, on a GPU or, compiled by g++, on the CPU. A reader without a GPU
+can skip all but products.py: its PRODUCTS are a setting of training. Read them in this order.
 """
 
 from tinyattn.cuda import program

@@ -1,6 +1,7 @@
 """Chapter 4, continued: the layers that every transformer is made of.
 
-Each is an operation of chapter 3 with its parameters. Next: positions.
+A layer is an operation of chapter 3 with its parameters; dropout has none, and a feed-forward
+network is several of them. Next: positions.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 In training, each number is set to 0 with a small probability, so that no unit can rely on one
 other unit; what remains is scaled up, so that the expectation is unchanged. Next: attention
-(attention.py), whose bookkeeping has a file of its own (tiling.py).
+(attention.py), whose blocks and masks have a file of their own (tiling.py).
 """
 
 from __future__ import annotations

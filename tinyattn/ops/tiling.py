@@ -2,8 +2,9 @@
 
 Attention asks every query about every key, T × S pairs for each head of each text. This file says
 in which order: a few queries of a few heads at a time, against blocks of the keys that they may
-attend to, so that what is computed for one block fits the cache of a core. It is bookkeeping, with
-no mathematics in it, and can be skipped. Next: attention that leaves out what is hidden.
+attend to, so that what is computed for one block fits the cache of a core. Masks act here too:
+`hide` sets the scores of hidden pairs to -∞, and blocks in which all pairs are hidden are left out.
+Next: attention that leaves out what is hidden.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Chapter 11: pictures. Imported only when one is asked for."""
+"""Chapter 11: tables, pages, pictures, progress. matplotlib is imported when a picture is made."""

@@ -1,9 +1,10 @@
 """Chapter 8, continued: how many multiply-adds an operation needs.
 
 One multiplication and one addition, as in a sum of products, is a multiply-add: two floating-point
-operations. Four operations consist of them; what all others do is small beside these, and counts
-as nothing here. The counts follow from the shapes alone. What they come to for a whole step, and
-how that grows, stands in derivations/25_scaling.md. Next: looking on while a step computes.
+operations. Four operations consist of them; what all others do is small beside these, and counts as
+nothing here. The counts follow from the shapes, and those of attention also from what is hidden.
+What they come to for a whole step, and how that grows, stands in derivations/25_scaling.md. Next:
+looking on while a step computes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """Chapter 8, continued: from gradients to better parameters.
 
-AdamW gives every number a step of about the learning rate, whatever the size of its gradient.
-Muon looks at a weight matrix as a whole and makes every direction in it move equally far; only
-hidden matrices have such directions, so the rest is left to AdamW. Next: the settings.
+AdamW gives every number a step of about the learning rate, whatever the size of its gradient. Muon
+looks at a weight matrix as a whole and makes every direction in it move equally far; only hidden
+matrices have such directions, so the rest is left to AdamW. Which parameters decay, and which are
+hidden matrices, is told by their names: those that the models of chapter 6 give. Next: the
+settings.
 """
 
 from __future__ import annotations
@@ -216,7 +218,7 @@ Optimizer = AdamW | Muon
 
 
 def is_hidden_matrix(name: str, parameter: Parameter) -> bool:
-    """Muon's share: matrices between hidden layers, not embedding, positions or head."""
+    """Muon's share: the matrices of the layers (`blocks`), not embedding, positions or head."""
     return parameter.ndim == 2 and name.startswith("blocks.")
 
 
