@@ -3,6 +3,7 @@
 Every race of workloads.py: training steps, writing, attention alone, memory, a busy machine, the
 import. Peers are installed when first needed (peers.py). About 30 minutes on two quiet cores;
 `--only step` runs a part, `--quick` a few rounds of everything. README.md says how it is done.
+Every table comes with the rate of the processor, and each time with its share of the floor.
 """
 
 import argparse
@@ -14,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from subprocess import CalledProcessError
 
+from floor import thread_rate
 from import_time import import_seconds
 from machine import machine
 from peers import Unavailable, interpreter
@@ -75,7 +77,7 @@ def main() -> None:
     titles = [race.title for race in races(available_cores())]
     if not any(chosen.title in title for title in titles):
         parser.error(f"no race has {chosen.title!r} in its title; there are {', '.join(titles)}")
-    notes, lines, begun = Notes(), [head()], time.monotonic()
+    notes, lines, begun = Notes(thread_rate()), [head()], time.monotonic()
     load = f"; load average before {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
     print(head(), flush=True)
     try:

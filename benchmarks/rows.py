@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from agreement import TOLERANCE, difference, first_answers, has_chance
 from busy import busy_processes
 from contender import ContenderError, Program
+from floor import floor
 from peers import Unavailable
 from race import OURS, Length, Result, race
 from ratios import ratios, spread
@@ -15,15 +16,26 @@ from workloads import Race
 
 @dataclass
 class Notes:
-    """What stands below the table."""
+    """What stands below the table.
 
+    Args: rate: multiply-adds a second of one thread, see `floor.thread_rate`.
+    """
+
+    rate: float
     differences: dict[str, float] = field(default_factory=dict)  # of peers from tinyattn
     missing: list[str] = field(default_factory=list)  # what could not be compared, and why
     versions: dict[str, None] = field(default_factory=dict)
 
     def __str__(self) -> str:
         agreed = "; ".join(f"{name} {value:.0e}" for name, value in self.differences.items())
-        lines = [f"Not compared: {line}." for line in self.missing]
+        lines = [
+            f"One thread: {2 * self.rate / 1e9:.0f} GFLOP/s (the median of products of large "
+            "float32 matrices). Floor: the share of tinyattn's time that the multiply-adds of "
+            "linear maps and attention would take at this rate, on all its threads. Not counted "
+            "are those of pairs that a mask hides, of what backward computes again, and of the "
+            "optimizer."
+        ]
+        lines += [f"Not compared: {line}." for line in self.missing]
         if agreed:
             lines.append(f"Largest difference of the first answers without dropout: {agreed}.")
         if self.versions:
@@ -48,7 +60,7 @@ def compared(workload: Race, length: Length, notes: Notes) -> Iterator[Row]:
             found = difference(results[OURS].first, results[label].first)
             if not _same(label, found, workload, notes):
                 del results[label]
-    yield from rows(workload, results)
+    yield from rows(workload, results, floor(workload, notes.rate))
 
 
 def _name(label: str, workload: Race) -> str:
@@ -78,8 +90,11 @@ def _same(label: str, found: float, workload: Race, notes: Notes) -> bool:
     return False
 
 
-def rows(workload: Race, results: dict[str, Result]) -> Iterator[Row]:
-    """Time against every peer, and memory where the workload asks for it."""
+def rows(workload: Race, results: dict[str, Result], least: float) -> Iterator[Row]:
+    """Time against every peer, and memory where the workload asks for it.
+
+    Args: least: seconds that tinyattn's multiply-adds alone would take.
+    """
     times = {label: getattr(result, workload.clock) for label, result in results.items()}
     medians = {label: spread(values).median for label, values in times.items()}
     peers = [label for label in results if label != OURS]
@@ -89,7 +104,7 @@ def rows(workload: Race, results: dict[str, Result]) -> Iterator[Row]:
         bound = workload.fastest if label == fastest else None
         yield Row(workload.title, measure, label, time_text(medians[OURS]),
                   time_text(medians[label]), spread(ratios(times[OURS], times[label])),
-                  workload.time.get(label, bound))  # fmt: skip
+                  workload.time.get(label, bound), floor=least / medians[OURS])  # fmt: skip
     for label in [label for label in peers if label in workload.memory]:
         ours, theirs = results[OURS].memory, results[label].memory
         needed, limit = spread(ours).median, workload.memory_limit

@@ -13,8 +13,9 @@ COLUMNS = (
     "ratio [quartiles]",
     "target",
     "met",
+    "floor",
 )
-WIDTHS = (44, 8, 22, 9, 9, 17, 8, 3)
+WIDTHS = (44, 8, 22, 9, 9, 17, 8, 3, 5)
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class Row:
     ratio: Spread | None = None
     bound: float | None = None  # of the ratio
     limit: tuple[float, float, str] | None = None  # of tinyattn's own: measured, allowed, unit
+    floor: float | None = None  # share of tinyattn's time that its multiply-adds alone would take
 
     @property
     def target(self) -> str:
@@ -46,9 +48,10 @@ class Row:
 
     def __str__(self) -> str:
         ratio = "" if self.ratio is None else str(self.ratio)
+        floor = "" if self.floor is None else f"{self.floor:.0%}"
         return line(
             (self.workload, self.measure, self.peer, self.ours, self.theirs, ratio,
-             self.target, self.met)
+             self.target, self.met, floor)
         )  # fmt: skip
 
 

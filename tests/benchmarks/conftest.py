@@ -11,17 +11,17 @@ import pytest
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 NAMES = ("adamw", "agreement", "attention_inputs", "busy", "by_minute", "common", "compare",
-         "contender", "muon", "peers", "plain_gpt", "race", "ratios", "rows", "scaling", "table",
-         "workloads", "writing")  # fmt: skip
+         "contender", "floor", "muon", "peers", "plain_gpt", "race", "ratios", "rows", "scaling",
+         "table", "workloads", "writing")  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[SimpleNamespace]:
     """The scripts as modules; afterwards nobody else finds them."""
-    before = set(sys.modules)
+    before, path = set(sys.modules), sys.path.copy()
     sys.path[:0] = [str(FOLDER), str(FOLDER / "contenders")]
     yield SimpleNamespace(folder=FOLDER, **{name: importlib.import_module(name) for name in NAMES})
-    del sys.path[:2]
+    sys.path[:] = path
     for name in set(sys.modules) - before:
         file = getattr(sys.modules[name], "__file__", None)
         if file and Path(file).is_relative_to(FOLDER):

@@ -59,10 +59,41 @@ def results_of(bench: SimpleNamespace, **seconds: list[float]) -> dict[str, obje
 def test_the_fastest_peer_gets_the_target(bench: SimpleNamespace) -> None:
     workload = bench.workloads.Race("busy", "work", {}, {}, fastest=0.5, memory={"slow": 0.9})
     results = results_of(bench, tinyattn=[1.0, 2.0], slow=[9.0, 9.0], fast=[4.0, 4.0])
-    slow, fast, memory = bench.rows.rows(workload, results)
+    slow, fast, memory = bench.rows.rows(workload, results, 0.75)
     assert (slow.peer, slow.target, fast.peer, fast.target) == ("slow", "", "fast", "0.50")
     assert fast.met == "yes" and str(fast.ratio) == "0.38 [0.31 0.44]"
     assert (memory.measure, memory.target, memory.met) == ("memory", "0.90", "yes")
+    assert (slow.floor, fast.floor, memory.floor) == (0.5, 0.5, None)
+    assert str(slow).endswith("|     | 50%   |") and str(memory).endswith("| yes |       |")
+
+
+def test_the_rate_is_that_of_one_thread(
+    bench: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The median: of three products that take 4, 1 and 2 seconds, after one that does not count."""
+    clock = iter([0, 100, 100, 104, 104, 105, 105, 107])
+    monkeypatch.setattr(bench.floor, "PRODUCT", 8)
+    monkeypatch.setattr(bench.floor.time, "thread_time", lambda: next(clock))
+    assert bench.floor.thread_rate(rounds=3) == 8**3 / 2
+
+
+def test_the_floor_counts_what_the_result_needs(bench: SimpleNamespace) -> None:
+    """By the formulas of derivations/25_scaling.md, and for two threads in half of the time."""
+    found = {race.title: race for race in bench.workloads.races(2) if race.part != "others"}
+    V, C, n, T = 256, 64, 2, 64
+    step = found["tiny step, batch 32, dropout 0.1"]
+    expected = 32 * T * 3 * (12 * n * C**2 + V * C + n * C * (T + 1))
+    assert bench.floor.needed(step) == expected
+    assert bench.floor.floor(step, 1e9) == expected / 2e9
+    T, C = 256, 8 * 32
+    attention = found["attention, T = 256"]
+    assert bench.floor.floor(attention, 1.0) == 3 * C * T * (T + 1)
+    C, n, prompt, count = 256, 4, 8, 120
+    a_token, a_pair = 12 * n * C**2, 2 * n * C  # forward alone; only what is asked for has a head
+    texts = prompt + count - 1
+    assert bench.floor.needed(found["writing 120 symbols, batch 1"]) == pytest.approx(
+        a_token * texts + count * V * C + a_pair * texts * (texts + 1) / 2, rel=0.01
+    )
 
 
 def model_of(bench: SimpleNamespace, size: dict[str, int]) -> GPT:
@@ -132,7 +163,7 @@ def test_the_import_has_its_limit_without_a_peer_too(
 
     monkeypatch.setattr(bench.compare, "interpreter", unavailable)
     monkeypatch.setattr(bench.compare, "import_seconds", lambda *_: 0.2)
-    notes = bench.rows.Notes()
+    notes = bench.rows.Notes(1e9)
     (row,) = bench.compare.imports(2, notes)
     assert (row.ours, row.peer, row.ratio, row.target, row.met) == (
         "200 ms", "", None, "0.15 s", "no")  # fmt: skip
@@ -172,11 +203,13 @@ def test_what_was_measured_is_printed_and_written_whatever_happens(
         bench.compare.main()
 
     monkeypatch.setattr(bench.compare, "compared", compared)
+    monkeypatch.setattr(bench.compare, "thread_rate", lambda: 50e9)
     run("--only", "attention", "--title", "T = 2", "--quick")
     assert seen == [("attention, T = 256", 2), ("attention, T = 2048", 2)]
     printed = capsys.readouterr().out
     assert printed == (tmp_path / "table").read_text()
     assert printed.count("| somebody ") == 2 and "cores" in printed.splitlines()[-1]
+    assert "\n\nOne thread: 100 GFLOP/s (the median" in printed
 
     seen.clear()
     with pytest.raises(KeyboardInterrupt):

@@ -87,7 +87,7 @@ def test_different_work_is_noticed(bench: SimpleNamespace, monkeypatch: pytest.M
     tanh = bench.contender.Program("tinyattn", "step_tinyattn.py", ("--gelu", "tanh"))
     options = {**TINY, "dropout": 0.1, "batch": 4}
     workload = bench.workloads.Race("step", "tiny step, batch 4", options, {})
-    notes = bench.rows.Notes()
+    notes = bench.rows.Notes(1e9)
     assert bench.rows._agrees("exact", ours, workload, notes)
     assert notes.differences == {"exact (tiny step)": 0} and not notes.missing
     assert not bench.rows._agrees("tanh", tanh, workload, notes)
@@ -97,8 +97,10 @@ def test_different_work_is_noticed(bench: SimpleNamespace, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("dropout", [0, 0.1])  # compared in the race, or before it
 def test_only_peers_that_do_the_same_are_compared(
-    bench: SimpleNamespace, program: Callable[..., Any], dropout: float
-) -> None:
+    bench: SimpleNamespace, program: Callable[..., Any], dropout: float,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(bench.rows, "floor", lambda race, rate: 0.0)  # it knows only our own
     peers = {"same": program("same", "step = lambda: 1.000001"),
              "other": program("other", "step = lambda: 1.0001"),
              "broken": program("broken", "step = lambda: 1 / 0")}  # fmt: skip
@@ -106,7 +108,7 @@ def test_only_peers_that_do_the_same_are_compared(
         "step", "work", {"dropout": dropout, "batch": 1}, peers,
         program("ours", "step = lambda: 1.0"), time={"same": 2.0, "other": 2.0},
     )  # fmt: skip
-    notes, length = bench.rows.Notes(), bench.race.Length(launches=1, rounds=1, turn=1)
+    notes, length = bench.rows.Notes(1e9), bench.race.Length(launches=1, rounds=1, turn=1)
     rows = list(bench.rows.compared(workload, length, notes))
     assert [(row.workload, row.peer, row.target) for row in rows] == [("work", "same", "2.00")]
     assert sorted(notes.missing) == ["work, broken: ZeroDivisionError: division by zero",

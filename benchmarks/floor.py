@@ -1,0 +1,88 @@
+"""How long the multiply-adds of a race would take alone, at the rate of this processor.
+
+A processor that multiplies slower makes all of a race slower, but not all alike; so a time says
+little without its rate. The rate is that of one thread in a large product of float32. What is
+counted is what the result needs (tinyattn/training/counting.py).
+"""
+
+import statistics
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+from workloads import Race
+
+from tinyattn.cores import one_blas_thread
+from tinyattn.data.batches import Batch
+from tinyattn.graph import no_grad
+from tinyattn.models import GPT, GPTConfig
+from tinyattn.models.generate import continuations
+from tinyattn.op import observed
+from tinyattn.tasks.knowledge import language_model_loss
+from tinyattn.tensor import gradients
+from tinyattn.training import Observer, multiply_adds
+from tinyattn.training.profile import PRODUCT
+
+sys.path.append(str(Path(__file__).resolve().parent / "contenders"))
+from attention_inputs import inputs
+from common import SIZES, batch, prompts
+
+ROUNDS = 21
+
+
+def thread_rate(rounds: int = ROUNDS) -> float:
+    """Multiply-adds a second of one thread, alone: the median of some products, after one more."""
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((2, PRODUCT, PRODUCT), np.float32)
+    out, taken = np.empty_like(a), []
+    with one_blas_thread():
+        for _ in range(rounds + 1):
+            began = time.thread_time()
+            np.matmul(a, b, out=out)
+            taken.append(time.thread_time() - began)
+    return PRODUCT**3 / statistics.median(taken[1:])
+
+
+def needed(race: Race) -> float:
+    """The multiply-adds of one step of tinyattn's contender in this race."""
+    count = {
+        "step_tinyattn.py": _of_step,
+        "generate_tinyattn.py": _of_writing,
+        "attention_tinyattn.py": _of_attention,
+    }
+    return count[race.ours.script](race)
+
+
+def floor(race: Race, rate: float) -> float:
+    """Seconds that these would take at `rate`, shared by the contender's threads."""
+    return needed(race) / (rate * race.options.get("threads", 1))
+
+
+def _of_step(race: Race) -> float:
+    """A text is like any other: the contender computes all positions."""
+    size = SIZES[race.options.get("size", "a5")]
+    observer = Observer()
+    with observed(observer.observe):
+        loss = language_model_loss(GPT(GPTConfig(**size, dropout=0.0)))
+        gradients(loss(Batch(*batch(size, 1)), None, 1.0))
+    return race.options["batch"] * _sum(observer)
+
+
+def _of_writing(race: Race) -> float:
+    size = SIZES[race.options.get("size", "a5")]
+    texts = prompts(size, race.options["batch"])
+    observer = Observer()
+    with observed(observer.observe), no_grad():
+        continuations(GPT(GPTConfig(**size, dropout=0.0)), texts, race.options["count"], workers=1)
+    return _sum(observer)
+
+
+def _of_attention(race: Race) -> float:
+    q, k, v, *_ = inputs(race.options["length"])
+    forward, backward = multiply_adds("attention", (q, k, v), {"causal": True}, q)
+    return forward + sum(backward)
+
+
+def _sum(observer: Observer) -> float:
+    return sum(note.multiply_adds for note in observer.notes)
