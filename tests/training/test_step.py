@@ -15,7 +15,7 @@ from tinyattn.tensor import Tensor, gradients
 from tinyattn.training import step as module
 from tinyattn.training.optimizers import make_optimizers
 from tinyattn.training.parameters import FlatParameters
-from tinyattn.training.step import Step
+from tinyattn.training.step import BatchTooLarge, Step
 
 
 def tiny(dropout: float = 0.0) -> GPT:
@@ -193,3 +193,30 @@ def test_a_step_into_nothing_is_not_taken(name: str, poison: str) -> None:
 def test_a_batch_with_nothing_to_train_moves_nothing() -> None:
     batch = Batch(ragged().inputs, np.full_like(ragged().targets, PAD))
     np.testing.assert_array_equal(gradient(tiny(), batch, workers=2), 0)
+
+
+def test_a_batch_that_is_too_large_for_a_gpu_is_told_which_would_fit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A loss that has room for three texts stands for the GPU; a step names no command's option."""
+    monkeypatch.setattr(module, "on_gpu", lambda xp: True)
+    model, room = tiny(), 3
+    known = language_model_loss(model)
+
+    def loss(batch: Batch, noise: Noise | None, divisor: float) -> Tensor:
+        if len(batch.inputs) > room:
+            raise MemoryError
+        return known(batch, noise, divisor)
+
+    batch = ragged()
+    with Step(loss, make_optimizers(model, "adamw"), workers=1) as take:
+        with pytest.raises(BatchTooLarge) as told:
+            take(batch, 0, 0.1)
+        assert told.value.fits == 2
+        assert (
+            str(told.value) == "a batch of 11 texts is too large for this GPU; one of 2 would fit"
+        )
+        room = 0
+        with pytest.raises(BatchTooLarge, match="not even one text of 15 symbols fits") as told:
+            take(batch, 0, 0.1)
+        assert told.value.fits == 0

@@ -156,14 +156,15 @@ class Step:
             raise BatchTooLarge(batch, self._fitting(batch)) from error
 
     def _fitting(self, batch: Batch) -> int:
-        """How many texts of a batch would fit a GPU, found by trying; 0 if not even one."""
+        """How many of a batch's longest texts would fit a GPU, found by trying; 0 if not one."""
         rows, positions = batch.inputs.shape
-        sharing = self.ranks.size
+        sharing, (longest,) = self.ranks.size, batch.split(1)
         fits = int(min(-(-rows // sharing), GPU_SHARD_TOKENS // positions))
         while fits > 1:
             fits //= 2
             try:
-                gradients(self.loss(batch.split(-(-rows // fits))[0], Noise(0), 1.0))
+                some = Batch(longest.inputs[:fits], longest.targets[:fits])
+                gradients(self.loss(some, Noise(0), 1.0))
                 return int(fits * sharing)
             except MemoryError:
                 continue
