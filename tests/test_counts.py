@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from mutants import MUTANTS
+from mutants import IN_ATTENTION, MUTANTS
 from mutation import PROPERTIES, properties
 
 from tinyattn.attention import ATTENTION
@@ -15,7 +15,7 @@ from tinyattn.cli import main
 from tinyattn.models import MECHANISMS
 from tinyattn.op import OPS
 from tinyattn.tasks.recipe import recipe_names
-from tinyattn.theory import CLAIMS
+from tinyattn.theory import CLAIMS, REMARKS, Verdict
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -45,6 +45,11 @@ def sheets(kind: Callable[[str], bool]) -> Counter[str]:
     return Counter(claim.sheet for claim in CLAIMS.values() if kind(claim.sheet))
 
 
+def verdicts(kind: Verdict) -> int:
+    """Claims of the sheets that are judged so."""
+    return sum(claim.verdict == kind and claim.sheet.isdecimal() for claim in CLAIMS.values())
+
+
 def operations() -> int:
     """Those of the package: a page or a test may have entered one of its own."""
     return sum(op.__module__.startswith("tinyattn.ops.") for op in OPS.values())
@@ -63,9 +68,16 @@ COUNTS: dict[str, Callable[[], int]] = {
     r"who looks at whom, and how: {} kinds": lambda: len(ATTENTION),
     r"{} answer sheets": lambda: len(sheets(str.isdecimal)),
     r"make {} claims": lambda: sheets(str.isdecimal).total(),
+    r"{} are true as they stand": lambda: verdicts(Verdict.TRUE),
+    r"{} on a range of what they leave open": lambda: verdicts(Verdict.CONDITIONAL),
+    r"{} are false": lambda: verdicts(Verdict.FALSE),
+    r"{} slips of the pen": lambda: verdicts(Verdict.TYPO),
+    r"{} no check can tell": lambda: verdicts(Verdict.OPEN),
+    r"{} remarks on shares": lambda: len(REMARKS),
+    r"breaks it in {} ways": lambda: len(IN_ATTENTION),
     r"{} general facts": lambda: sheets("general".__eq__).total(),
     r"{} results that stand in no sheet": lambda: sheets("new".__eq__).total(),
-    r"`--sheet new` has the {} new results": lambda: sheets("new".__eq__).total(),
+    r"`--sheet new` has the {} results": lambda: sheets("new".__eq__).total(),
     r"{} properties of attention": lambda: len(list(properties(ROOT / PROPERTIES))),
     r"{} deliberate mistakes": lambda: len(MUTANTS),
     r"book of {} pages": lambda: len(DERIVATIONS),
@@ -73,7 +85,9 @@ COUNTS: dict[str, Callable[[], int]] = {
 """Sentences of the README, and what they count."""
 MORE: dict[str, Callable[[], int]] = {
     r"{} claims of": COUNTS["make {} claims"],
-    r"{} new results": COUNTS["`--sheet new` has the {} new results"],
+    r"{} new results": COUNTS["{} results that stand in no sheet"],
+    r"{} statements of the sheets": lambda: COUNTS["make {} claims"]() + len(REMARKS),
+    r"{} are claims about attention": COUNTS["make {} claims"],
     r"Derivations: {} pages": COUNTS["book of {} pages"],
     r"{} mistakes": COUNTS["{} deliberate mistakes"],
     r"{} commands": lambda: len(main.commands),
