@@ -63,8 +63,9 @@ def test_only_products_of_queries_and_keys_count(case: Setting, factor: float) -
     for other_c, other_weights in changed:
         assert_allclose(other_c, c, **EXACT)
         assert_allclose(other_weights, weights, **EXACT)
-    scaled = attend(q, k, case.v, scale=factor)[1].numpy()
-    assert_allclose(scaled, plain.softmax(factor * (k @ q)), **EXACT)
+    c, weights = (t.numpy() for t in attend(q, k, case.v, scale=factor))
+    assert_allclose(weights, plain.softmax(factor * (k @ q)), **EXACT)
+    assert_allclose(c, weights @ case.v, **EXACT)
 
 
 @given(settings_of(1, 8), scores_of(3, 3))
