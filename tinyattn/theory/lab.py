@@ -68,7 +68,7 @@ class Lab:
     def answer(self, query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         """What a query reads as it would in a model: in the middle of a long sequence.
 
-        The keys stand at random places, one of them at the query's own. All other keys are hidden:
+        The keys stand at random places, the last of them at the query's own. All other keys are hidden:
         those before the query by a mask, the one behind it by being later. A hidden key is a copy
         of the query, and its value is large, so that attention to it would show. There are more
         keys than `ops.attention` takes in one tile, and as in a model it divides scores by √D, for
@@ -76,15 +76,16 @@ class Lab:
 
         Shapes: query (D,), keys (n, D), values (n, E) -> (E,)
         """
-        (n, D), E, xp = keys.shape, values.shape[1], keys.xp
-        own, later = int(self.rng.integers(n)), n + HIDDEN - 1
-        earlier = self.rng.permutation(np.delete(np.arange(n + HIDDEN), [own, later]))
-        order = np.array([*earlier, own, later])
-        all_keys = ops.concatenate([keys, query[None].broadcast_to((HIDDEN, D))])
-        all_values = ops.concatenate([values, xp.full((HIDDEN, E), 1e3)])
-        allowed = xp.asarray((order < n) | (order == later))
-        queries = query[None].broadcast_to((2, D)) * math.sqrt(D)  # at the last two places
-        return ops.attention(queries, all_keys[order], all_values[order], allowed, causal=True)[0]
+        (n, D), xp = keys.shape, keys.xp
+        order = np.minimum(self.rng.permutation(n + HIDDEN), n)  # n is a hidden one
+        last = np.flatnonzero(order < n)[-1]
+        order[[last, -1]] = order[[-1, last]]  # to the query's own place
+        order = np.append(order, n)  # the later one
+        allowed = xp.asarray((order < n) | (np.arange(len(order)) == n + HIDDEN))
+        some_keys = ops.concatenate([keys, query[None]])
+        some_values = ops.concatenate([values, xp.full((1, values.shape[1]), 1e3)])
+        queries = some_keys[[n, n]] * math.sqrt(D)  # at the last two places
+        return ops.attention(queries, some_keys[order], some_values[order], allowed, causal=True)[0]
 
     def block(
         self,

@@ -172,7 +172,7 @@ CLAIMS = [
         truth="as S000-a.3: a matter of differences",
         under_test=(ops.attention, weight_bounds),
         corrected=lead_decides, domain={"n": Whole(2, 40), "lead": Real(0, 40)},
-        literal=rivals_tie, witness={"n": 10**6, "lead": 10.0},
+        literal=rivals_tie, witness={"n": 10**5, "lead": 10.0},
     ),
     Claim(
         "S001-a.iii.1", "21", CONDITIONAL,
