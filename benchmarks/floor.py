@@ -1,19 +1,17 @@
 """How long the multiply-adds of a race would take alone, at the rate of this processor.
 
 A processor that multiplies slower makes all of a race slower, but not all alike; so a time says
-little without its rate. The rate is that of one thread in a large product of float32. What is
-counted is what the result needs (tinyattn/training/counting.py).
+little without its rate. The rate is that of one thread in large products of float32 while all
+threads multiply, as `tinyattn profile` measures it. What is counted is what the result needs
+(tinyattn/training/counting.py).
 """
 
-import statistics
 import sys
-import time
 from pathlib import Path
 
-import numpy as np
 from workloads import Race
 
-from tinyattn.cores import one_blas_thread
+from tinyattn.cores import available_cores, one_blas_thread
 from tinyattn.data.batches import Batch
 from tinyattn.graph import no_grad
 from tinyattn.models import GPT, GPTConfig
@@ -22,7 +20,7 @@ from tinyattn.op import observed
 from tinyattn.tasks.knowledge import language_model_loss
 from tinyattn.tensor import gradients
 from tinyattn.training import Observer, multiply_adds
-from tinyattn.training.profile import PRODUCT
+from tinyattn.training.profile import product_rate
 
 sys.path.append(str(Path(__file__).resolve().parent / "contenders"))
 from attention_inputs import inputs
@@ -31,17 +29,10 @@ from common import SIZES, batch, prompts
 ROUNDS = 21
 
 
-def thread_rate(rounds: int = ROUNDS) -> float:
-    """Multiply-adds a second of one thread, alone: the median of some products, after one more."""
-    rng = np.random.default_rng(0)
-    a, b = rng.standard_normal((2, PRODUCT, PRODUCT), np.float32)
-    out, taken = np.empty_like(a), []
+def thread_rate() -> float:
+    """Multiply-adds a second of one thread, while all cores multiply; the best of some rounds."""
     with one_blas_thread():
-        for _ in range(rounds + 1):
-            began = time.thread_time()
-            np.matmul(a, b, out=out)
-            taken.append(time.thread_time() - began)
-    return PRODUCT**3 / statistics.median(taken[1:])
+        return product_rate(available_cores(), ROUNDS)
 
 
 def needed(race: Race) -> float:
@@ -55,8 +46,9 @@ def needed(race: Race) -> float:
 
 
 def floor(race: Race, rate: float) -> float:
-    """Seconds that these would take at `rate`, shared by the contender's threads."""
-    return needed(race) / (rate * race.options.get("threads", 1))
+    """Seconds that these would take at `rate`, shared by threads that have a text to work on."""
+    threads = min(race.options.get("threads", 1), race.options.get("batch", 1))
+    return needed(race) / (rate * threads)
 
 
 def _of_step(race: Race) -> float:

@@ -29,9 +29,10 @@ class Notes:
     def __str__(self) -> str:
         agreed = "; ".join(f"{name} {value:.0e}" for name, value in self.differences.items())
         lines = [
-            f"One thread: {2 * self.rate / 1e9:.0f} GFLOP/s (the median of products of large "
-            "float32 matrices). Floor: the share of tinyattn's time that the multiply-adds of "
-            "linear maps and attention would take at this rate, on all its threads. Not counted "
+            f"One thread: {2 * self.rate / 1e9:.0f} GFLOP/s (the best of some products of large "
+            "float32 matrices, while all cores multiply). Floor: the share of tinyattn's time that "
+            "the multiply-adds of linear maps and attention would take at this rate, on each "
+            "thread that has a text to work on. Not counted "
             "are those of pairs that a mask hides, of what backward computes again, and of the "
             "optimizer."
         ]

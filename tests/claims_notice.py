@@ -14,10 +14,13 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from unittest import mock
 
 from mutants import IN_ATTENTION, Mutant
 from mutation import broken, copied, python, table
+
+from tinyattn.theory import CLAIMS, Lab, judge
 
 COMMAND = "python tests/claims_notice.py --out tests/theory/README.md"
 
@@ -25,10 +28,11 @@ PAGE = f"""# What the claims notice
 
 Made by `{COMMAND}`; do not edit.
 
-Models attend by one operation, `ops.attention`, and so do the checks of the claims: a query finds
-its answer in the middle of a sequence that is longer than one tile, among keys that are hidden from
-it. So if the operation is broken, claims fail. Each row breaks it in one way, in a copy of the
-package; `tinyattn claims` then tried {{claims}} claims.
+Models attend by one operation, `ops.attention`, and so do the checks of {{attend}} of the
+{{claims}} claims; the others are about keys, subspaces, costs or words. In {{within}} of them the
+query stands in the middle of a sequence that is longer than one tile, among keys that are hidden
+from it. So if the operation is broken, claims fail. Each row breaks it in one way, in a copy of the
+package, in which `tinyattn claims` then runs.
 
 """
 
@@ -45,6 +49,29 @@ class Noticed(NamedTuple):
     def enough(self) -> bool:
         """Whether as many claims notice as must."""
         return self.claims >= self.least
+
+
+def how_many_attend() -> tuple[int, int]:
+    """How many claims have a check that calls `ops.attention`, and `Lab.answer` besides."""
+    operation: Any = sys.modules["tinyattn.ops.attention"]
+    called: dict[str, set[str]] = {"attention": set(), "answer": set()}
+    judged: list[str] = []
+
+    def noted(name: str, function: Any) -> Any:
+        def noting(*arguments: Any, **options: Any) -> Any:
+            called[name].add(judged[-1])
+            return function(*arguments, **options)
+
+        return noting
+
+    with (
+        mock.patch.object(operation, "Tiling", noted("attention", operation.Tiling)),
+        mock.patch.object(Lab, "answer", noted("answer", Lab.answer)),
+    ):
+        for claim in CLAIMS.values():
+            judged.append(claim.id)
+            judge(claim, draws=1)
+    return len(called["attention"]), len(called["answer"])
 
 
 def unexpected(folder: Path, draws: int) -> tuple[int, int]:
@@ -85,7 +112,9 @@ def main() -> int:
     told = table("mutant|what it breaks|must notice, at least|claims that notice", rows)
     print(told, end="")
     if options.out:
-        options.out.write_text(PAGE.format(claims=found[0].of) + told, "utf-8")
+        attend, within = how_many_attend()
+        page = PAGE.format(claims=found[0].of, attend=attend, within=within)
+        options.out.write_text(page + told, "utf-8")
     return 0 if all(n.enough for n in found) else 1
 
 

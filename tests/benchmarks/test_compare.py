@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_info
 
+from tinyattn.cores import available_cores
 from tinyattn.models import GPT, GPTConfig
 from tinyattn.tensor import Tensor
 from tinyattn.training.optimizers import AdamW
@@ -67,14 +69,18 @@ def test_the_fastest_peer_gets_the_target(bench: SimpleNamespace) -> None:
     assert str(slow).endswith("|     | 50%   |") and str(memory).endswith("| yes |       |")
 
 
-def test_the_rate_is_that_of_one_thread(
+def test_the_rate_is_that_of_the_profile(
     bench: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The median: of three products that take 4, 1 and 2 seconds, after one that does not count."""
-    clock = iter([0, 100, 100, 104, 104, 105, 105, 107])
-    monkeypatch.setattr(bench.floor, "PRODUCT", 8)
-    monkeypatch.setattr(bench.floor.time, "thread_time", lambda: next(clock))
-    assert bench.floor.thread_rate(rounds=3) == 8**3 / 2
+    """On all cores, each with one thread of BLAS."""
+
+    def product_rate(workers: int, rounds: int) -> float:
+        assert (workers, rounds) == (available_cores(), bench.floor.ROUNDS)
+        assert all(info["num_threads"] == 1 for info in threadpool_info())
+        return 8.0
+
+    monkeypatch.setattr(bench.floor, "product_rate", product_rate)
+    assert bench.floor.thread_rate() == 8
 
 
 def test_the_floor_counts_what_the_result_needs(bench: SimpleNamespace) -> None:
@@ -94,6 +100,8 @@ def test_the_floor_counts_what_the_result_needs(bench: SimpleNamespace) -> None:
     assert bench.floor.needed(found["writing 120 symbols, batch 1"]) == pytest.approx(
         a_token * texts + count * V * C + a_pair * texts * (texts + 1) / 2, rel=0.01
     )
+    one = found["writing 120 symbols, batch 1"]  # which a second thread cannot help with
+    assert bench.floor.floor(one, 1.0) == bench.floor.needed(one)
 
 
 def model_of(bench: SimpleNamespace, size: dict[str, int]) -> GPT:
@@ -209,7 +217,7 @@ def test_what_was_measured_is_printed_and_written_whatever_happens(
     printed = capsys.readouterr().out
     assert printed == (tmp_path / "table").read_text()
     assert printed.count("| somebody ") == 2 and "cores" in printed.splitlines()[-1]
-    assert "\n\nOne thread: 100 GFLOP/s (the median" in printed
+    assert "\n\nOne thread: 100 GFLOP/s (the best" in printed
 
     seen.clear()
     with pytest.raises(KeyboardInterrupt):

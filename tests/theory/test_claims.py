@@ -2,17 +2,18 @@
 
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from claims_notice import all_noticed
+from claims_notice import all_noticed, how_many_attend
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tinyattn.theory import CLAIMS, REMARKS, Claim, Finding, Lab, judge, judge_all
 from tinyattn.theory.claim import CONDITIONAL, FALSE, LEGEND, TRUE, TYPO, Verdict
-from tinyattn.theory.lab import OneOf, Real, Reals, Whole
+from tinyattn.theory.lab import OneOf, Real, Reals, Whole, Wholes
 from tinyattn.theory.remarks import difference, share
 
 each = pytest.mark.parametrize("claim", CLAIMS.values(), ids=list(CLAIMS))
@@ -20,7 +21,7 @@ TRIED = [claim for claim in CLAIMS.values() if claim.corrected is not None]
 SLIPS = [claim for claim in CLAIMS.values() if claim.literal is not None]
 
 
-def strategy(domain: Whole | Real | Reals | OneOf) -> st.SearchStrategy[Any]:
+def strategy(domain: Whole | Real | Reals | Wholes | OneOf) -> st.SearchStrategy[Any]:
     """The same domain, for Hypothesis."""
     match domain:
         case Whole(low, high):
@@ -29,6 +30,8 @@ def strategy(domain: Whole | Real | Reals | OneOf) -> st.SearchStrategy[Any]:
             return st.floats(low, high)
         case Reals(low, high, least, most):
             return st.lists(st.floats(low, high), min_size=least, max_size=most).map(tuple)
+        case Wholes(low, high, least, most):
+            return st.lists(st.integers(low, high), min_size=least, max_size=most).map(tuple)
         case OneOf(choices):
             return st.sampled_from(choices)
 
@@ -145,3 +148,11 @@ def test_claims_notice_when_attention_is_broken() -> None:
     """`python tests/claims_notice.py` prints the table, with as many draws as the command."""
     for mistake in all_noticed(draws=2):
         assert mistake.enough, f"{mistake.claims} claims notice: {mistake.mutant.breaks}"
+
+
+def test_the_page_says_how_many_claims_attend() -> None:
+    """`python tests/claims_notice.py --out tests/theory/README.md` writes it anew."""
+    page = " ".join((Path(__file__).parent / "README.md").read_text("utf-8").split())
+    attend, within = how_many_attend()
+    assert f"the checks of {attend} of the {len(CLAIMS)} claims" in page
+    assert f"In {within} of them the query stands in" in page

@@ -26,8 +26,8 @@ def attend(query: Any, keys: Any, values: Any, *, scale: float = 1.0) -> tuple[T
     are what it reads from the identity.
 
     Forward: α = softmax(scale·K q), c = Σ_i α_i v_i
-    Shapes:  query (D,), keys (S, D), values (S, E) -> c (E,), α (S,);
-             queries (.., T, D), keys (.., S, D), values (.., S, E) -> c (.., T, E), α (.., T, S)
+    Shapes:  query (D,), keys (.., S, D), values (.., S, E) -> c (.., E), α (.., S);
+             queries (.., T, D) -> c (.., T, E), α (.., T, S)
     Raises:  as `ops.attention`
     Source:  CS224N assignment 5, question 1; scale 1 as there
     """

@@ -40,7 +40,7 @@ def claims(
     attention, such as shares of right answers, stands apart as a remark, checked by arithmetic.
     Exit status 1 if anything comes out otherwise. Verdicts: true; conditional, true on a range of
     what the claim leaves open; false; typo, a slip of the pen; open, what no check can tell. The
-    sheets are not part of this package: claims are told in our words, and the lines named are
+    sheets are not part of this package: claims stand in our words, and the lines named are
     those of the sheets.
 
     \b

@@ -21,7 +21,7 @@ WIDTH = 100
 HOW_TO_READ = [
     "A verdict is the first that fits:",
     *(f"{verdict}: {meaning}." for verdict, meaning in LEGEND.items()),
-    "The sheets are not part of the package: claims are told in our words, and lines are those of "
+    "The sheets are not part of the package: claims stand in our words, and lines are those of "
     "the sheets. * marks words of the assignment, which a sheet only prints.",
 ]
 """What the words mean."""

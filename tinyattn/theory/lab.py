@@ -46,7 +46,7 @@ class Lab:
         return self.tensor(orthonormal(self.rng, n, n + more))
 
     def attend(self, query: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """The answer and the weights of a query, from the middle of a sequence; see `answer`.
+        """The answer and the weights of a query, from the middle of one sequence; see `answer`.
 
         Shapes: query (D,), keys (n, D), values (n, E) -> (E,), (n,)
         """
@@ -61,18 +61,18 @@ class Lab:
         """
         column = (scores if isinstance(scores, Tensor) else self.tensor(scores)).reshape(-1, 1)
         n = column.shape[0]
-        # The query asks for the first number of a key; the other three are any.
+        # The query asks for the first number of a key; the other three are random.
         keys = ops.concatenate([column, self.normal(n, 3)], axis=1)
         return self.answer(self.tensor([1, 0, 0, 0]), keys, self.tensor(np.eye(n, first or n)))
 
     def answer(self, query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         """What a query reads as it would in a model: in the middle of a long sequence.
 
-        The keys stand at random places, the last of them at the query's own. All other keys are hidden:
-        those before the query by a mask, the one behind it by being later. A hidden key is a copy
-        of the query, and its value is large, so that attention to it would show. There are more
-        keys than `ops.attention` takes in one tile, and as in a model it divides scores by √D, for
-        which the query is √D times as long.
+        The keys stand at random places, the last of them at the query's own. All other keys are
+        hidden: those before the query by a mask, the one behind it by being later. A hidden key is
+        a copy of the query, and its value is large, so that attention to it would show. There are
+        more keys than `ops.attention` takes in one tile, and as in a model it divides scores by
+        √D, for which the query is √D times as long.
 
         Shapes: query (D,), keys (n, D), values (n, E) -> (E,)
         """
@@ -159,6 +159,21 @@ class Reals:
 
 
 @dataclass(frozen=True)
+class Wholes:
+    """A tuple of `least` to `most` whole numbers between two, both included."""
+
+    low: int
+    high: int
+    least: int
+    most: int
+
+    def draw(self, rng: np.random.Generator) -> tuple[int, ...]:
+        """One of them."""
+        length = int(rng.integers(self.least, self.most + 1))
+        return tuple(Whole(self.low, self.high).draw(rng) for _ in range(length))
+
+
+@dataclass(frozen=True)
 class OneOf:
     """One of a few."""
 
@@ -169,5 +184,5 @@ class OneOf:
         return self.choices[int(rng.integers(len(self.choices)))]
 
 
-Domain = dict[str, Whole | Real | Reals | OneOf]
+Domain = dict[str, Whole | Real | Reals | Wholes | OneOf]
 """What a check's arguments may be."""

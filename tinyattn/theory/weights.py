@@ -24,7 +24,7 @@ from tinyattn.tensor import Tensor
 def weights_of(scores: Tensor, *, causal: bool = False) -> Tensor:
     """The weights that attention gives to scores.
 
-    A query that consists of the scores has just these with keys that are the identity.
+    With the identity as keys, the scores of a query are its own numbers.
 
     Forward: α = softmax(s), read from the identity by `ops.attention`
     Shapes:  (.., T, n) -> (.., T, n), or one row, (n,) -> (n,)

@@ -94,7 +94,7 @@ def any_length(lab: Lab, n: int, M: float, length: float) -> Finding:
 
 
 def never_exactly(lab: Lab, n: int, M: float) -> Finding:
-    """½ each for n = 2 only; otherwise below ½, until float64 cannot tell any more."""
+    """½ each for n = 2 only; otherwise below ½, until, between 34 and 40, float64 cannot tell."""
     missing = 0.5 - lab.weights(two_ahead(n, M), 1).item()
     if n == 2 or M > 40:
         return fact(missing == 0, "α_a = ½", f"½ - α_a {missing:.1e}")
@@ -172,7 +172,8 @@ CLAIMS = [
         "S000-b.1", "52", CONDITIONAL,
         says="c = ½(v_a + v_b) needs α_a and α_b near ½ and the others near 0",
         truth="enough always: the error is at most the weight misplaced times the diameter of the "
-        "values; needed only if the values are affinely independent",
+        "values; needed if the values are affinely independent, and not if another mixture of them "
+        "is ½(v_a + v_b) too",
         under_test=(ops.attention, query_of),
         corrected=error_measures_weights, domain={"scores": Reals(-20, 20, 2, 8)},
         literal=near_only_if_half_each,
@@ -218,7 +219,8 @@ CLAIMS = [
     Claim(
         "S001-b.ii.1", "90", CONDITIONAL,
         says="α_a = α_b = ½, and α_i = 0 for all others",
-        truth="for n = 2 only; else a limit, ½ - α_a = (n - 2)/(2(n - 2 + 2e^M)) > 0",
+        truth="asked for exactly, which n = 2 alone allows; else a limit, ½ - α_a = (n - 2)/(2(n "
+        "- 2 + 2e^M)) > 0",
         under_test=(ops.attention, averaging_error),
         corrected=never_exactly, domain={"n": Whole(2, 9), "M": Real(0, 60)},
         literal=lambda lab, n, M: equal("α_a", lab.weights(two_ahead(n, M), 1).item(), 0.5),
@@ -275,8 +277,8 @@ CLAIMS = [
     Claim(
         "S004-b.ii.5", "99", CONDITIONAL, of_question=True,
         says="the softmax never averages exactly",
-        truth="for n = 2 it does; for n ≥ 3 it does not, except that float64 rounds to ½ from "
-        "M = 52 ln 2 = 36.04 on (n = 3)",
+        truth="for n = 2 it does; for n ≥ 3 it does not, though float64 rounds to ½ where e^-M is "
+        "below its last digit",
         under_test=(ops.attention, averaging_error),
         corrected=never_exactly, domain={"n": Whole(2, 9), "M": Real(0, 60)},
         literal=lambda lab, n, M: fact(

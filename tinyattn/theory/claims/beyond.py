@@ -1,6 +1,6 @@
 """Claims: ten results that stand in none of the sheets, found while these were checked.
 
-Most rest on checks of the files before this one. Next: the registry.
+Most rest on checks of the files before this one. Next: remarks.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def one_is_split_and_two_are_not(lab: Lab, n: int, M: float, delta: float) -> Fi
     along = (means[0] + means[1]) * (delta / math.sqrt(2))
     keys = ops.concatenate([(means[0] + along)[None], (means[1] - along)[None], means[2:]])
     a, b, *_ = one_head(keys, values, query)[1].numpy()
-    c, v = pair(lab, keys, means, values, M)[0], values.numpy()
+    c, v = pair(keys, means, values, M)[0], values.numpy()
     diameter = max(np.linalg.norm(x - y) for x in v for y in v)
     rival = (n - 1) * math.exp(-M * (1 - 2 * delta))
     share = a / (a + b) - 0.5
@@ -161,7 +161,7 @@ def order_of_limits(lab: Lab, n: int, M: float, delta: float) -> Finding:
     along = (keys[0] + keys[1]) * (0.01 / math.sqrt(2))
     moved = ops.stack([keys[0] + along, keys[1] - along])
     one = one_head(moved, keys, averaging_query(keys, [0, 1], 1000.0))[1].numpy()
-    two = pair(lab, moved, keys, keys, 1000.0)[1]
+    two = pair(moved, keys, keys, 1000.0)[1]
     return every(
         inside_the_window(lab, n, M, delta),
         noise_shortens_the_lead(lab, n, M, delta),
@@ -210,7 +210,8 @@ CLAIMS = [
     ),
     Claim(
         "N-5", "", TRUE,
-        says="the 7.86 % of draws that the question lets one ignore are all of the variance",
+        says="the 7.86 % of draws that the question lets one ignore are all of the variance for "
+        "large M",
         truth="for M → ∞ two heads have the variance ¼ p(1 - p)|v_a - v̄|², p = Φ(√2), from y < 0 "
         "alone; given y > 0 (n = 2) the missing weight falls like 0.156/M, not e^-M",
         under_test=(total_variance, one_head, two_heads, copying_query),
@@ -241,7 +242,7 @@ CLAIMS = [
     Claim(
         "N-8", "", TRUE,
         says="a pair of words comes again within V² + 2 words at any temperature",
-        truth="a pigeonhole fact, and V² is reached; what temperature 0 adds is the loop",
+        truth="a pigeonhole fact, and the bound is reached; what temperature 0 adds is the loop",
         under_test=(Trigram, first_repeat, loop, de_bruijn_table),
         corrected=lambda lab, V, temperature, ties: every(
             must_come_again(lab, V, temperature), goes_round(lab, V, ties)

@@ -66,9 +66,10 @@ def full_rank(lab: Lab, n: int, t: float, beta: float) -> Finding:
     )
 
 
-def nearest_of_low_rank(lab: Lab, n: int, k: int, beta: float) -> Finding:
+def nearest_of_low_rank(lab: Lab, k: int, more: int, beta: float) -> Finding:
     """The error is the next singular value, no other matrix is nearer, and 1 ≤ σ_1."""
-    weights, k = weights_of(lab.normal(n, n) * beta), min(k, n - 1)
+    n = k + more
+    weights = weights_of(lab.normal(n, n) * beta)
     p, sigma, v = weights.numpy(), singular_values(weights), lab.normal(n, 3)
     near, other = truncated(weights, k), ops.matmul(lab.normal(n, k), lab.normal(k, n))
     energy = np.linalg.eigvalsh(p.T @ p)[::-1]
@@ -173,7 +174,7 @@ CLAIMS = [
         "needed depends on how sharp the weights are; 1 ≤ σ_1 ≤ √(largest column sum)",
         under_test=(truncated, singular_values, rank_for),
         corrected=nearest_of_low_rank,
-        domain={"n": Whole(2, 12), "k": Whole(1, 11), "beta": Real(0, 60)},
+        domain={"k": Whole(1, 8), "more": Whole(1, 8), "beta": Real(0, 60)},
         literal=few_carry_most, witness={"n": 64, "beta": 1.0},
     ),
     Claim(

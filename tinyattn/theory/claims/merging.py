@@ -134,9 +134,8 @@ CLAIMS = [
     Claim(
         "S003-5.5", "106", TRUE, of_question=True,
         says="one matrix in place of two loses nothing",
-        truth="and if I < J it can say more: rank J. There are no biases here; without rotary "
-        "positions one of the keys is never felt, but one of the queries adds u·z, which no matrix "
-        "has",
+        truth="and if I < J it can say more: rank J. The sheet has no biases. A bias of keys would "
+        "never be felt (without rotary positions); one of queries adds u·z, which no matrix gives",
         under_test=(merge, factor, MultiHead, Bilinear),
         corrected=what_biases_do, domain=BLOCKS,
     ),

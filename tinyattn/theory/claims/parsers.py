@@ -15,11 +15,6 @@ from tinyattn.theory.finding import Finding, at_least, equal, every, fact
 from tinyattn.theory.lab import Lab, Real, Whole
 from tinyattn.theory.weights import weights_of
 
-PREFER = ((2, 0, 5, 5, 2, 7, 5), (0, 5, 2, 3, 1, 4, 3))
-"""I prefer the morning flight through Denver: governors, and relations nsubj, obj, det, nmod, case,
-root. Word 2 governs word 5 by relation 1."""
-
-
 # What is true --------------------------------------------------------------------------------
 
 

@@ -197,8 +197,11 @@ CLAIMS = [
         truth="so it is, over as many layers as it divides by (see S003-1.b.4); H is between 0, on "
         "a single key, and ln T, or ln(T!)/T on average if causal; ∂H/∂s_i = -α_i (ln α_i + H), "
         "which is 0 where all weights are equal too",
-        under_test=(focus, ops.attention),
-        corrected=entropy_bounds, domain={"scores": Reals(-2000, 2000, 1, 8)},
+        under_test=(Penalty, focus, ops.attention),
+        corrected=lambda lab, scores, layers, K, T, lamda: every(
+            entropy_bounds(lab, scores), focus_is_a_mean(lab, layers, K, T, lamda)
+        ),
+        domain={"scores": Reals(-2000, 2000, 1, 8)} | SIZES | {"lamda": Real(0.01, 10)},
     ),
     Claim(
         "S003-1.b.3", "21", TYPO,
@@ -237,8 +240,8 @@ CLAIMS = [
         domain=SIZES | {"L_max": Real(0.1, 60)},
     ),
     Claim(
-        "S003-1.c.2", "25, 31", CONDITIONAL, of_question=True,
-        says="the maximum of L_near should not depend on T, and is L_max",
+        "S003-1.c.2", "25", CONDITIONAL, of_question=True,
+        says="the maximum of L_near should not depend on T",
         truth="the bound L_max does not; the maximum is the mean of min(L_max, max(t, T - 1 - t)²),"
         " which is L_max if and only if ⌈(T - 1)/2⌉² ≥ L_max, and never if causal",
         under_test=(near,),

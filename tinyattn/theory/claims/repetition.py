@@ -1,7 +1,7 @@
 """Claims: sheet 003, problem 4. Why text at low temperature repeats itself.
 
 A bigram must come again at any temperature; that the text then goes on as before takes more.
-Next: what the sheets report.
+Next: what the sheets make of answers.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from tinyattn import ops
 from tinyattn.theory.claim import CONDITIONAL, OPEN, TRUE, TYPO, Claim
 from tinyattn.theory.finding import NEARLY, Finding, at_most, equal, every, fact
-from tinyattn.theory.lab import Lab, OneOf, Real, Reals, Whole, by_hand
+from tinyattn.theory.lab import Lab, OneOf, Real, Whole, Wholes, by_hand
 from tinyattn.theory.repetition import (
     Trigram,
     de_bruijn_table,
@@ -60,12 +60,12 @@ def predicts_the_next(lab: Lab, V: int) -> Finding:
     )
 
 
-def zero_and_infinity(lab: Lab, scores: tuple[float, ...], beta: float) -> Finding:
+def zero_and_infinity(lab: Lab, scores: tuple[int, ...], beta: float) -> Finding:
     """Near β = 0 all words are equally likely, and for β → ∞ the best ones, which may be several.
 
     |p - 1/n| ≤ (e^βR - 1)/n with R = max s - min s; far out, p of the rest ≤ e^(-β gap).
     """
-    s, n = np.round(scores), len(scores)  # whole, so that some are equal and gaps are 1 at least
+    s, n = np.array(scores), len(scores)  # some are equal, and gaps are 1 at least
     model, best = model_of(lab, tuple(s)), s == s.max()
     near_zero = np.abs(model.probabilities(0, 0, beta).numpy() - 1 / n)
     return every(
@@ -168,10 +168,10 @@ CLAIMS = [
     Claim(
         "S003-4.2", "84-86", TYPO, of_question=True,
         says="text is sampled at zero temperature, where β is a temperature parameter",
-        truth="an inverse one: zero temperature is β → ∞, evenly over the best words, and β = 0 is "
-        "even over all",
+        truth="an inverse one: zero temperature is β → ∞, evenly over the best words; β = 0 would "
+        "be even over all",
         under_test=(Trigram,),
-        corrected=zero_and_infinity, domain={"scores": Reals(-5, 5, 1, 8), "beta": Real(0, 3)},
+        corrected=zero_and_infinity, domain={"scores": Wholes(-5, 5, 1, 8), "beta": Real(0, 3)},
         literal=cold, witness={"scores": (3.0, 1.0, 0.0), "beta": 0.0},
     ),
     Claim(

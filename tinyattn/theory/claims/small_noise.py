@@ -135,7 +135,7 @@ CLAIMS = [
         "S000-c.i", "71-75", CONDITIONAL,
         says="with vanishing noise q = M(μ_a + μ_b) averages, for any large M",
         truth="|c - ½(v_a + v_b)| ≤ diam(V)·((n - 2)/(n - 2 + 2e^M) + tanh(Mδ/√2)) for noise of δ: "
-        "M must be ln n and a few more, and M ≪ 1/(2√α)",
+        "M must be a few more than ln n (for n = 2: any), and M ≪ 1/(2√α)",
         under_test=(one_head, averaging_query, window_bound),
         corrected=inside_the_window,
         domain={"n": Whole(2, 8), "M": Real(0, 30), "delta": Real(0, 1)},

@@ -122,7 +122,7 @@ def unit_variance(lab: Lab, I: int, coins: int) -> Finding:
 # fmt: off
 CLAIMS = [
     Claim(
-        "S003-2.1", "43, 57, 86", TYPO, of_question=True,
+        "S003-2.1", "43", TYPO, of_question=True,
         says="β, the factor on the scores, is a temperature",
         truth="an inverse temperature: with E the mean score, dE/dβ = Var and dH/dβ = -β Var, so "
         "a larger β sharpens",

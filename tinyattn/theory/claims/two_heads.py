@@ -32,7 +32,7 @@ SAME_LENGTH = 1.3315446
 """Where 2e^M = 1 + e^(√2 M): above it two heads, with queries as long as that of one, err less."""
 
 
-def pair(lab: Lab, keys: Tensor, means: Tensor, values: Tensor, M: float) -> list[np.ndarray]:
+def pair(keys: Tensor, means: Tensor, values: Tensor, M: float) -> list[np.ndarray]:
     """Output and weights of the two heads M μ_a and M μ_b."""
     first, second = copying_query(means, 0, M), copying_query(means, 1, M)
     return [t.numpy() for t in two_heads(keys, values, first, second)]
@@ -59,7 +59,7 @@ def only_the_sum_is_forced(lab: Lab, n: int, t: float, rest: float) -> Finding:
 def two_err_more(lab: Lab, n: int, M: float) -> Finding:
     """Without noise c - ½(v_a + v_b) is (n - 2)/(n - 1 + e^M) times (mean of others - ½(..))."""
     means, values = lab.orthonormal(n), lab.normal(n, 3)
-    v, (c, _) = values.numpy(), pair(lab, means, means, values, M)
+    v, (c, _) = values.numpy(), pair(means, means, values, M)
     middle, others = (v[0] + v[1]) / 2, v[2:].mean(axis=0)
     one, two, as_long = (averaging_error(n, M * r, h) for r, h in ((1, 1), (1, 2), (2**0.5, 2)))
     ahead = 1 if M > SAME_LENGTH else -1
@@ -106,7 +106,7 @@ def average_of_the_heads(lab: Lab, n: int, M: float, y: float) -> Finding:
 def weights_of_two(lab: Lab, n: int, M: float, y: float) -> Finding:
     """At most ½ + 1/(2n) of all weight is on one value while y ≥ 0, and ½ + ½/(n - 1) ever."""
     means = lab.orthonormal(n)
-    _, weights = pair(lab, first_lengthened(means, y), means, lab.normal(n, 1), M)
+    _, weights = pair(first_lengthened(means, y), means, lab.normal(n, 1), M)
     power, rest = math.exp(M * y), math.exp(-M)
     others = 1 / (power + n - 1) + rest / (1 + (n - 1) * rest)
     on_a = power / (power + n - 1) + rest / (1 + (n - 1) * rest)
@@ -150,7 +150,7 @@ def copies_if_ahead_of_others(lab: Lab, scores: Sequence[float]) -> Finding:
 def two_average(lab: Lab, n: int, M: float) -> Finding:
     """Without noise the two heads leave no weight on other values."""
     means = lab.orthonormal(n)
-    return at_most("weight on the others", pair(lab, means, means, means, M)[1][2:].sum(), NEARLY)
+    return at_most("weight on the others", pair(means, means, means, M)[1][2:].sum(), NEARLY)
 
 
 # fmt: off
@@ -169,7 +169,8 @@ CLAIMS = [
     Claim(
         "S000-d.i.2", "139-140", TYPO,
         says="c_1 = v_a needs k_a·q_1 ≫ k_i·q_1 for i other than a and b",
-        truth="for all i other than a: the lead over k_b counts as well",
+        truth="for all i other than a, as the next step, q_1 = M μ_a, has it: the lead over k_b "
+        "counts as well",
         under_test=(ops.attention, weight_bounds),
         corrected=lead_decides, domain={"n": Whole(2, 40), "lead": Real(0, 40)},
         literal=copies_if_ahead_of_others, witness={"scores": (20.0, 20.0, 0.0, 0.0)},

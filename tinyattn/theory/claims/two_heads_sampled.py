@@ -41,7 +41,7 @@ def outputs(lab: Lab, values: Tensor, M: float) -> tuple[np.ndarray, np.ndarray]
     means = lab.orthonormal(values.shape[0])
     keys = first_lengthened(means, stratified_lengths(STRATA))
     one = one_head(keys, values, averaging_query(means, [0, 1], M))[0].numpy()
-    return one, pair(lab, keys, means, values, M)[0]
+    return one, pair(keys, means, values, M)[0]
 
 
 def variances(lab: Lab, values: Tensor, M: float) -> tuple[float, float]:
@@ -136,8 +136,8 @@ def one_in_thirteen_is_all(lab: Lab, n: int, M: float) -> Finding:
     """As M grows c has variance ¼p(1 - p)d² and bias ½(1 - p)d, d = |v_a - v̄|, p = P(y > 0)."""
     means, values = lab.orthonormal(n), lab.normal(n, 3)
     v, lengths = values.numpy(), stratified_lengths(STRATA)
-    c = pair(lab, first_lengthened(means, lengths), means, values, M)[0]
-    c_ahead = pair(lab, first_lengthened(means, lengths_ahead()), means, values, M)[0]
+    c = pair(first_lengthened(means, lengths), means, values, M)[0]
+    c_ahead = pair(first_lengthened(means, lengths_ahead()), means, values, M)[0]
     c_turned = one_head(first_lengthened(means, -0.5), values, copying_query(means, 0, M))[0]
     rest, p = v[1:].mean(axis=0), AHEAD
     off, to_a = c - (v[0] + v[1]) / 2, v[0] - rest
@@ -178,8 +178,8 @@ CLAIMS = [
         "S000-d.ii.2", "148", CONDITIONAL,
         says="averaging reduces the variance of c",
         truth="from Var σ(My - ln(e^M + n - 2))·|v_a - w|² to ¼Var σ(My - ln(n - 1))·|v_a - v̄|²: "
-        "4 to 14 times for n = 2; but for M large enough it grows if v_a is close to v_b and far "
-        "from others",
+        "4 to 14 times for n = 2 (w and v̄ are means of the other values, by weight and plain); but "
+        "for M large enough it grows if v_a is close to v_b and far from others",
         under_test=(two_heads, one_head, total_variance, two_head_law),
         corrected=variance_is_known, domain={"n": Whole(2, 8), "M": Real(0.1, 20)},
         literal=variance_falls, witness={"values": ((0.0,), (0.0,), (10.0,)), "M": 20.0},
@@ -229,7 +229,7 @@ CLAIMS = [
         "S004-d", "130", OPEN, of_question=True,
         says="draws with k_a·q_1 < 0 may be ignored",
         truth="a permission; they are 0.0786 of all, and as M grows all variance comes from them, "
-        "0.0181|v_a - v̄|², and a bias of 0.0393|v_a - v̄|",
+        "0.0181|v_a - v̄|², and a bias of 0.0393|v_a - v̄|, v̄ the mean of the other values",
         under_test=(two_heads, copying_query, lengthened, stratified_lengths),
         corrected=one_in_thirteen_is_all, domain={"n": Whole(2, 8), "M": Real(100, 1000)},
     ),
