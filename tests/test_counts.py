@@ -69,7 +69,7 @@ COUNTS: dict[str, Callable[[], int]] = {
     r"{} answer sheets": lambda: len(sheets(str.isdecimal)),
     r"make {} claims": lambda: sheets(str.isdecimal).total(),
     r"{} are true as they stand": lambda: verdicts(Verdict.TRUE),
-    r"{} on a range of what they leave open": lambda: verdicts(Verdict.CONDITIONAL),
+    r"{} under a condition that they do not name": lambda: verdicts(Verdict.CONDITIONAL),
     r"{} are false": lambda: verdicts(Verdict.FALSE),
     r"{} slips of the pen": lambda: verdicts(Verdict.TYPO),
     r"{} no check can tell": lambda: verdicts(Verdict.OPEN),

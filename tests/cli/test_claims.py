@@ -55,7 +55,7 @@ def test_text(tinyattn: Any) -> None:
     assert re.search(r"^S002-a\.2 +FALSE, sheet 002, line 7$", said, re.M)
     assert " but  scores = (10, 9.9): α_j 0.525 instead of 1\n" in said
     assert max(map(len, said.splitlines())) <= 100
-    assert "\nFALSE: holds on no such range" in said
+    assert "\nFALSE: fails on every such range" in said
     assert said.rstrip().endswith("unexpected: 0")
 
 

@@ -25,7 +25,12 @@ SHEETS = ("000", "001", "002", "003", "004", "general", "new")
         type=Choice([*VERDICTS], case_sensitive=False),
         help="Only claims and remarks of this verdict; may be repeated.")  # fmt: skip
 @option("--draws", default=12, type=Amount(), help="How often each truth is tried.")
-@option("--html", "page", type=FILE, help="Write the errata as a page that needs nothing else.")
+@option(
+    "--html",
+    "page",
+    type=FILE,
+    help="Write everything as a page that needs nothing else, and print the counts only.",
+)
 @SEED
 @DEVICE
 @JSON
@@ -95,12 +100,12 @@ def claims(
         write(page, as_html(results, remarks))
     if as_json:
         print_json(as_dict(results, remarks))
+    elif page is not None:
+        click.echo(f"{summary(results, remarks)}\nThe page is {page}.")
     elif ids:
         details = [*map(as_details, results), *map(remark_as_details, remarks)]
         click.echo("\n\n".join([*details, summary(results, remarks)]))
     else:
         click.echo(as_text(results, remarks))
-    if page is not None and not as_json:
-        click.echo(f"The page is {page}.")
     if unexpected(results, remarks):
         raise SystemExit(1)

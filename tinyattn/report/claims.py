@@ -22,7 +22,8 @@ HOW_TO_READ = [
     "A verdict is the first that fits:",
     *(f"{verdict}: {meaning}." for verdict, meaning in LEGEND.items()),
     "The sheets are not part of the package: claims stand in our words, and lines are those of "
-    "the sheets. * marks words of the assignment, which a sheet only prints.",
+    "the sheets. * marks words of the assignment, which a sheet only prints. As expected: the "
+    "checks bear the verdict out; -: there is nothing to check.",
 ]
 """What the words mean."""
 
@@ -54,7 +55,7 @@ def as_details(result: Result) -> str:
         "what is true" if claim.corrected else "remark": claim.truth,
         "found": result.found,
         "under test": ", ".join(map(name_of, claim.under_test)),
-        "as expected": f"NO: {result.unexpected}" if result.unexpected else "yes",
+        "as expected": f"NO: {result.unexpected}" if result.unexpected else "yes" * _checked(claim),
     })  # fmt: skip
 
 
@@ -173,10 +174,15 @@ def _arithmetic(remark: Remark) -> str:
 
 
 def _state(result: Result) -> str:
-    """Whether it came out as expected; nothing if it cannot be checked."""
+    """Whether it came out as expected; a dash if nothing was checked."""
     if not result.ok:
         return "UNEXPECTED"
-    return "-" if result.claim.verdict == Verdict.OPEN else "as expected"
+    return "as expected" if _checked(result.claim) else "-"
+
+
+def _checked(claim: Claim) -> bool:
+    """Whether there was something to check: of opinions, there rarely is."""
+    return claim.corrected is not None
 
 
 def _wrapped(text: str, lead: str, margin: int) -> list[str]:

@@ -55,15 +55,15 @@ TRUE, CONDITIONAL, FALSE, TYPO, OPEN = Verdict
 
 LEGEND = {
     OPEN: "an opinion, a permission, a citation, or a statement about data that are not shown",
-    TRUE: "holds as it stands, for all that the question leaves open, and for 95 % of random "
-    "draws; a `can` or `may` holds if it happens",
+    TRUE: "holds as it stands, whatever the question does not fix, and for 95 % of random draws; a "
+    "`can` or `may` holds if it happens",
     TYPO: "wrong as printed, but shapes or the next step show which symbol, index or name is "
     "meant, and nobody could mean what is printed",
     CONDITIONAL: "fails on a counterexample, but holds on a whole range: of a quantity that it "
     "does not mention, or of how `large`, `≫`, `≈`, `small` or a limit is read; or for three "
     "quarters of random draws",
-    FALSE: "holds on no such range: what it calls enough, needed, impossible or the reason is not, "
-    "or a number or a formula is another",
+    FALSE: "fails on every such range; it calls something enough, needed, impossible or the "
+    "reason, and it is not; or a number or a formula is wrong",
 }
 """When a verdict is given: the first that fits, in this order."""
 

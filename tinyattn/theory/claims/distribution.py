@@ -60,7 +60,7 @@ def sum_is_enough(lab: Lab, weights: tuple[float, float]) -> Finding:
     """Two numbers that sum to 1 are attention weights: some scores have them."""
     leads = np.linspace(-40, 40, 801)
     found = weights_of(lab.tensor(np.stack([leads, 0 * leads], axis=1))).numpy()
-    nearest = found[np.abs(found - weights).sum(axis=1).argmin()]
+    nearest = found[np.abs(found - weights).sum(axis=1).argmin()].round(9)
     return equal("nearest weights of two keys", nearest, weights, NEARLY)
 
 
