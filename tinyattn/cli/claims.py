@@ -101,7 +101,9 @@ def claims(
     if as_json:
         print_json(as_dict(results, remarks))
     elif page is not None:
-        click.echo(f"{summary(results, remarks)}\nThe page is {page}.")
+        wrong = [as_details(result) for result in results if not result.ok]
+        counts = f"{summary(results, remarks)}\nThe page is {page}."
+        click.echo("\n\n".join([*wrong, counts]))
     elif ids:
         details = [*map(as_details, results), *map(remark_as_details, remarks)]
         click.echo("\n\n".join([*details, summary(results, remarks)]))
