@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from claims_notice import all_noticed, how_many_attend
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tinyattn.theory import CLAIMS, REMARKS, Claim, Finding, Lab, judge, judge_all
@@ -37,6 +37,7 @@ def strategy(domain: Whole | Real | Reals | Wholes | OneOf) -> st.SearchStrategy
 
 
 @pytest.mark.parametrize("claim", TRIED, ids=[claim.id for claim in TRIED])
+@settings(max_examples=settings.default.max_examples // 2)  # the command tries others
 @given(data=st.data())
 def test_what_is_true_holds_on_its_whole_domain(claim: Claim, data: st.DataObject) -> None:
     drawn = {name: data.draw(strategy(domain), name) for name, domain in claim.domain.items()}
