@@ -121,8 +121,7 @@ def test_no_claim_of_a_sheet_is_missing() -> None:
 def test_remarks_are_no_claims_and_their_arithmetic_holds() -> None:
     assert not {*REMARKS} & {*CLAIMS}
     for remark in REMARKS.values():
-        found = remark.check()
-        assert found.holds and found.text, remark.id
+        assert remark.found.holds and remark.found.text, remark.id
 
 
 @pytest.mark.parametrize(

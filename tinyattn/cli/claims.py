@@ -25,12 +25,8 @@ SHEETS = ("000", "001", "002", "003", "004", "general", "new")
         type=Choice([*VERDICTS], case_sensitive=False),
         help="Only claims and remarks of this verdict; may be repeated.")  # fmt: skip
 @option("--draws", default=12, type=Amount(), help="How often each truth is tried.")
-@option(
-    "--html",
-    "page",
-    type=FILE,
-    help="Write everything as a page that needs nothing else, and print the counts only.",
-)
+@option("--html", "page", type=FILE,
+        help="Write a page that needs nothing else, and print counts only.")  # fmt: skip
 @SEED
 @DEVICE
 @JSON
@@ -41,8 +37,9 @@ def claims(
     """Try what five answer sheets claim about attention, and print their errata.
 
     What a sheet says must fail on its counterexample unless it is simply true; what is true instead
-    must hold on random draws, through the operation that models attend by. What is no claim about
-    attention, such as shares of right answers, stands apart as a remark, checked by arithmetic.
+    must hold on random draws. Attention weights are read from the operation that models use. What
+    is no claim about attention, such as a share of right answers, is a remark, checked by
+    arithmetic.
     Exit status 1 if anything comes out otherwise. Verdicts: true; conditional, true on a range of
     what the claim leaves open; false; typo, a slip of the pen; open, what no check can tell. The
     sheets are not part of this package: claims stand in our words, and the lines named are

@@ -39,7 +39,7 @@ def as_text(results: Sequence[Result], remarks: Sequence[Remark]) -> str:
             lines += ["", f"{heading}, and where that is seen", ""]
             lines += [line for result in wrong for line in _erratum(result)]
     if remarks:
-        lines += ["", f"{REMARKS_ARE}", ""]
+        lines += ["", REMARKS_ARE, ""]
         lines += _table_of([(r, _arithmetic(r)) for r in remarks])
     lines += ["", *_unexpected(results)]
     for text in HOW_TO_READ:
@@ -61,10 +61,9 @@ def as_details(result: Result) -> str:
 
 def remark_as_details(remark: Remark) -> str:
     """One remark, with what its arithmetic found."""
-    found = remark.check()
     return _details(remark, {
-        "what is true": remark.truth, "found": found.text,
-        "as expected": "yes" if found.holds else "NO",
+        "what is true": remark.truth, "found": remark.found.text,
+        "as expected": "yes" if remark.found.holds else "NO",
     })  # fmt: skip
 
 
@@ -94,7 +93,7 @@ def summary(results: Sequence[Result], remarks: Sequence[Remark]) -> str:
 
 def unexpected(results: Sequence[Result], remarks: Sequence[Remark]) -> int:
     """How many do not come out as expected."""
-    return sum(not r.ok for r in results) + sum(not r.check().holds for r in remarks)
+    return sum(not r.ok for r in results) + sum(not r.found.holds for r in remarks)
 
 
 def _counted(name: str, said: Sequence[Claim | Remark], more: str = "") -> str:
@@ -128,10 +127,10 @@ def as_dict(results: Sequence[Result], remarks: Sequence[Remark]) -> dict[str, A
         "remarks": [
             {
                 "id": r.id, "sheet": r.sheet, "lines": r.lines, "statement": r.says,
-                "truth": r.truth, "verdict": str(r.verdict), "ok": found.holds,
-                "found": found.text, "of_question": r.of_question,
+                "truth": r.truth, "verdict": str(r.verdict), "ok": r.found.holds,
+                "found": r.found.text, "of_question": r.of_question,
             }
-            for r in remarks for found in [r.check()]
+            for r in remarks
         ],
         "unexpected": unexpected(results, remarks),
     }  # fmt: skip
@@ -170,7 +169,7 @@ def _table_of(said: Sequence[tuple[Claim | Remark, str]]) -> list[str]:
 
 def _arithmetic(remark: Remark) -> str:
     """Whether its arithmetic comes out as expected."""
-    return "as expected" if remark.check().holds else "UNEXPECTED"
+    return "as expected" if remark.found.holds else "UNEXPECTED"
 
 
 def _state(result: Result) -> str:
@@ -259,7 +258,7 @@ def _errata_rows(wrong: Sequence[Result]) -> list[list[str]]:
 
 
 def _remark_row(remark: Remark) -> list[str]:
-    found = remark.check()
+    found = remark.found
     return [_id(remark), _verdict(remark), _cell(remark.says), _cell(remark.truth),
             _cell(found.text, "found" if found.holds else "unexpected")]  # fmt: skip
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from statistics import NormalDist
 
 import numpy as np
@@ -43,6 +44,11 @@ class Remark:
 
     def __post_init__(self) -> None:
         check_id(self.id)
+
+    @cached_property
+    def found(self) -> Finding:
+        """What the arithmetic finds."""
+        return self.check()
 
     @property
     def sheet(self) -> str:

@@ -2,9 +2,8 @@
 
 The chapters before built attention and trained with it. This one asks what it can and cannot do, by
 the claims of five answer sheets to two problem sets (000 to 004, not part of the package). Every
-construction in them is a function here, and every claim about attention weights is checked on
-`ops.attention`, the operation that models use. It keeps no weights, but a query reads them from
-values that are the identity.
+construction in them is a function here, and its weights come from `ops.attention`, the operation
+that models use. It keeps no weights, but a query reads them from values that are the identity.
 
 Weights are a softmax of scores, so they depend on differences of scores only. The bounds below say
 by how much a score must lead, and how far weights can move (derivations/03_softmax.md and

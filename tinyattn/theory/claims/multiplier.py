@@ -239,7 +239,7 @@ CLAIMS = [
     Claim(
         "S001-c.ii.2", "112", TRUE,
         says="k_a = y μ_a, y ~ N(1, 0.5)",
-        truth="for vanishing α, as the question has it, if 0.5 is the variance; it is ½ + α",
+        truth="for vanishing α, as the question has it; 0.5 is the variance, exactly ½ + α",
         under_test=(noisy_keys,),
         corrected=key_has_the_covariance, domain={"alpha": ALPHAS, "variance": VARIANCES},
     ),
