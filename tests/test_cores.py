@@ -12,8 +12,8 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from tinyattn import Tensor, no_grad
 from tinyattn.cores import SWITCH_SECONDS, one_blas_thread, traced_memory, worker_threads
-from tinyattn.cuda import products
 from tinyattn.graph import recording
+from tinyattn.kernels.cuda import products
 
 
 def blas_threads() -> list[int]:

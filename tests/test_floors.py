@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 import tinyattn
+import tinyattn.training
+from tinyattn.dispatch import FORMULAS, KERNELS
 from tinyattn.tensor import OPS
-from tinyattn.training import optimizers, parameters, step
-from tinyattn.twins import TWINS
 
 ROOT = Path(tinyattn.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
@@ -137,12 +137,10 @@ def test_only_the_backend_knows_cupy() -> None:
     assert knows == ["backend.py"]
 
 
-@pytest.mark.parametrize("name", TWINS)
-def test_a_twin_takes_the_arguments_of_its_formula(name: str) -> None:
-    others = [parameters.add_each, optimizers.adamw, optimizers.muon_momentum, step.clip_factor]
-    formulas = {function.__name__: function for function in others}
-    formula = formulas[name] if name in formulas else inspect.unwrap(OPS[name])
-    taken = [list(inspect.signature(function).parameters) for function in (TWINS[name], formula)]
+@pytest.mark.parametrize("name", [name for name, _ in KERNELS])
+def test_a_kernel_takes_the_arguments_of_its_formula(name: str) -> None:
+    taken = [list(inspect.signature(function).parameters)
+             for function in (KERNELS[name, "cuda"].run, FORMULAS[name])]  # fmt: skip
     assert taken[0] == taken[1]
 
 

@@ -37,7 +37,11 @@ docstrings name.
 
 from importlib.metadata import PackageNotFoundError, version
 
-from tinyattn import cuda, ops
+from importlib import import_module
+from importlib.util import find_spec
+
+from tinyattn import ops
+from tinyattn.dispatch import formulas
 from tinyattn.gradcheck import gradcheck
 from tinyattn.graph import no_grad
 from tinyattn.tensor import Tensor
@@ -47,4 +51,8 @@ try:
 except PackageNotFoundError:  # run from a checkout that was not installed
     __version__ = "0+unknown"
 
-__all__ = ["Tensor", "__version__", "cuda", "gradcheck", "no_grad", "ops"]
+for _room in ("kernels", "parallel"):  # the engine room, which may have been deleted
+    if find_spec(f"tinyattn.{_room}"):
+        import_module(f"tinyattn.{_room}")
+
+__all__ = ["Tensor", "__version__", "formulas", "gradcheck", "no_grad", "ops"]

@@ -46,12 +46,14 @@ class Device(NamedTuple):
 
 _by_name: dict[str, Device] = {}
 _by_type: dict[type, Device] = {}
+_names: dict[Any, str] = {}  # by array module
 
 
 def register(device: Device) -> None:
     """Make a device known. CUDA registers when first asked for; tests add a stand-in."""
     _by_name[device.name] = device
     _by_type[device.array_type] = device
+    _names[device.xp] = device.name
 
 
 def is_array(value: Any) -> bool:
@@ -87,6 +89,11 @@ def device_of(*arrays: Array) -> Device:
 def array_module(*arrays: Array) -> Any:
     """NumPy or CuPy, whichever made all of these arrays (see `device_of` for the errors)."""
     return device_of(*arrays).xp
+
+
+def device_for(xp: Any) -> str:
+    """The name of the device whose array module this is."""
+    return _names[xp]
 
 
 def on_gpu(xp: Any) -> bool:

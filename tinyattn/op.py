@@ -27,26 +27,28 @@ from typing import Any
 import numpy as np
 
 from tinyattn.backend import Array, asarray, device_of, is_array, plain_number
+from tinyattn.dispatch import FORMULAS, choose
 from tinyattn.graph import Node, recording
 from tinyattn.signature import Index, Mask, Signature
 from tinyattn.sums import sum_over
 from tinyattn.tensor import OPS, Tensor, result
-from tinyattn.twins import fastest
 
 __all__ = ["Function", "Index", "Mask", "observed", "op"]
 
 Function = Callable[..., Any]
 """What an op is made of: function(xp, *arrays, **options) -> (value, vjp)."""
 
-_observers: list[Callable[[Function], Function]] = []
+Observer = Callable[[str, Function, str], Function]
+"""observer(name, function, reason) -> function; the reason is that of `dispatch.choose`."""
+
+_observers: list[Observer] = []
 
 
 @contextmanager
-def observed(observer: Callable[[Function], Function]) -> Iterator[None]:
-    """Inside this context every op, in every thread, calls observer(function), not its function.
+def observed(observer: Observer) -> Iterator[None]:
+    """Inside this context every op, in every thread, calls what `observer` makes of its function.
 
-    What the observer returns must give what the function gives, and may look at the clock before
-    and after, or count, as the profiler does (training/profile.py).
+    That must give what the function gives, and may look at the clock before and after, or count.
     """
     _observers.append(observer)
     try:
@@ -55,26 +57,34 @@ def observed(observer: Callable[[Function], Function]) -> Iterator[None]:
         _observers.remove(observer)
 
 
-def op(function: Function) -> Callable[..., Tensor]:
+def op(function: Function | None = None, *, check: Function | None = None) -> Any:
     """Make a Tensor operation of `function(xp, *arrays, **options) -> (value, vjp)`.
 
     Positional parameters are arrays; one that defaults to None may be left out, and one annotated
     `Index` or `Mask` is data that has no gradient. Keyword-only parameters are options. `vjp` is
     a tuple with one function of g for each array, called only if its gradient is needed; or,
     where the gradients share work, a single function that returns them all in a tuple.
+
+    Args: check: takes the same arguments before anybody computes, and raises what is wrong.
     """
+    if function is None:
+        return functools.partial(op, check=check)
     name = function.__name__
+    FORMULAS[name] = function
     signature = Signature(name, list(inspect.signature(function).parameters.values())[1:])
 
     @functools.wraps(function)
     def call(*args: Any, **options: Any) -> Tensor:
         values, sources = _unwrap(signature, signature.bind(args, options))
         options = signature.plain(options)
-        xp = device_of(*[v for v in values if hasattr(v, "shape")]).xp
+        device = device_of(*[v for v in values if hasattr(v, "shape")])
+        xp = device.xp
         try:
-            run = function if xp is np else fastest(xp, name, function)
+            if check is not None:
+                check(xp, *values, **options)
+            run, reason = choose(name, device.name, (xp, *values), options)
             for observer in _observers:  # hardly ever one
-                run = observer(run)
+                run = observer(name, run, reason)
             value, vjp = _pair(run(xp, *values, **options), len(values))
         except (ValueError, TypeError, IndexError) as error:
             if str(error).startswith(f"{name}:"):

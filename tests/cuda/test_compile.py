@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tinyattn.cuda import (
+from tinyattn.kernels.cuda import (
     attention,
     cross_entropy,
     dropout,
@@ -16,7 +16,7 @@ from tinyattn.cuda import (
     optimizers,
     rotary,
 )
-from tinyattn.cuda.program import COMMON
+from tinyattn.kernels.cuda.program import COMMON
 
 
 def compiler() -> ctypes.CDLL | None:

@@ -9,7 +9,7 @@ from gpu import needs_gpu
 
 from tinyattn import backend
 from tinyattn.backend import get_device
-from tinyattn.cuda import products
+from tinyattn.kernels.cuda import products
 
 pytestmark = needs_gpu
 

@@ -11,8 +11,8 @@ import pytest
 from gpu import needs_gpu
 
 from tinyattn.backend import asarray, asnumpy, get_device
-from tinyattn.cuda.products import PRODUCTS, product, products_in
 from tinyattn.data import Batch
+from tinyattn.kernels.cuda.products import PRODUCTS, product, products_in
 from tinyattn.models import GPT, GPTConfig
 from tinyattn.noise import Noise
 from tinyattn.tasks.examples import TextExamples

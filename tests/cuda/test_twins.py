@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tinyattn.backend import asarray, asnumpy, get_device, is_array
+from tinyattn.dispatch import KERNELS
 from tinyattn.noise import Noise
 from tinyattn.tensor import OPS
 from tinyattn.training import optimizers
 from tinyattn.training.step import clip_factor
-from tinyattn.twins import TWINS
 
 TOLERANCE = {"float32": 2e-5, "float64": 1e-12}
 
@@ -58,7 +58,7 @@ def assert_alike(name: str, arrays: list, options: dict, size: int | None = None
     dtype = arrays[0].dtype
     u = None if size is None else np.random.default_rng(1).normal(size=size).astype(dtype)
     plain = results(OPS[name].__wrapped__, "cpu", arrays, options | noise_of(options), u)
-    twin = results(TWINS[name], "cuda", arrays, options | noise_of(options), u)
+    twin = results(KERNELS[name, "cuda"].run, "cuda", arrays, options | noise_of(options), u)
     assert twin[0].dtype == dtype and twin[0].shape == plain[0].shape
     tolerance = {"rtol": TOLERANCE[str(dtype)], "atol": TOLERANCE[str(dtype)]}
     assert_allclose(twin[0], plain[0], **tolerance)
@@ -137,7 +137,7 @@ def test_linear(
     else:
         u = draw(1, dtype, (B, T, F))[0]
         plain = results(OPS["linear"].__wrapped__, "cpu", arrays, {}, u)
-        twin = results(TWINS["linear"], "cuda", arrays, {}, u)
+        twin = results(KERNELS["linear", "cuda"].run, "cuda", arrays, {}, u)
         for mine, theirs in zip([twin[0], *twin[1][:2]], [plain[0], *plain[1][:2]], strict=True):
             assert_allclose(mine, theirs, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
 
@@ -145,7 +145,10 @@ def test_linear(
 @given(precision, small, small, small, orders, seeds)
 def test_rotate(dtype: str, B: int, T: int, pairs: int, how: str, seed: int) -> None:
     x, angles = draw(seed, dtype, (B, 2, T, 2 * pairs), (T, pairs))
-    for device, function in (("cpu", OPS["rotate"].__wrapped__), ("cuda", TWINS["rotate"])):
+    for device, function in (
+        ("cpu", OPS["rotate"].__wrapped__),
+        ("cuda", KERNELS["rotate", "cuda"].run),
+    ):
         options = {"cos": moved(np.cos(angles), device), "sin": moved(np.sin(angles), device)}
         found = results(function, device, [in_memory(x, how)], options, x)
         if device == "cpu":
@@ -178,13 +181,16 @@ def test_attention(
         plain = OPS["attention"].__wrapped__
         u = draw(1, dtype, (B, H, T, E))[0]
         found = [results(f, d, arrays, options | noise_of(options), u)
-                 for f, d in ((plain, "cpu"), (TWINS["attention"], "cuda"))]  # fmt: skip
+                 for f, d in ((plain, "cpu"), (KERNELS["attention", "cuda"].run, "cuda"))]  # fmt: skip
         for theirs, mine in zip(*([y, *g[:3]] for y, g in found), strict=True):
             assert_allclose(mine, theirs, rtol=2e-5, atol=2e-5)
         return
     plain, twin = (
         results(f, d, arrays, options | noise_of(options), draw(1, dtype, (B, H, T, E))[0])
-        for f, d in ((OPS["attention"].__wrapped__, "cpu"), (TWINS["attention"], "cuda"))
+        for f, d in (
+            (OPS["attention"].__wrapped__, "cpu"),
+            (KERNELS["attention", "cuda"].run, "cuda"),
+        )
     )
     for theirs, mine in zip([plain[0], *plain[1][:3]], [twin[0], *twin[1][:3]], strict=True):
         assert_allclose(mine, theirs, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
@@ -204,7 +210,10 @@ def test_what_attention_hides_may_be_no_number(
     options = {"causal": causal, "dropout": rate, "noise": None}
     plain, twin = (
         results(f, d, [*arrays, allowed], options | noise_of(options), u)
-        for f, d in ((OPS["attention"].__wrapped__, "cpu"), (TWINS["attention"], "cuda"))
+        for f, d in (
+            (OPS["attention"].__wrapped__, "cpu"),
+            (KERNELS["attention", "cuda"].run, "cuda"),
+        )
     )
     assert np.isfinite(twin[0][..., :-1, :]).all()
     assert_allclose(twin[0][..., :-1, :], plain[0][..., :-1, :], **both_ways(dtype))
@@ -220,7 +229,10 @@ def test_layer_norm_of_any_size(dtype: str, size: float, eps: float) -> None:
     x, gain, bias = draw(0, dtype, (3, 70), (70,), (70,))
     plain, twin = (
         results(f, d, [(x * size).astype(dtype), gain, bias], {"eps": eps}, x)
-        for f, d in ((OPS["layer_norm"].__wrapped__, "cpu"), (TWINS["layer_norm"], "cuda"))
+        for f, d in (
+            (OPS["layer_norm"].__wrapped__, "cpu"),
+            (KERNELS["layer_norm", "cuda"].run, "cuda"),
+        )
     )
     for theirs, mine in zip([plain[0], *plain[1]], [twin[0], *twin[1]], strict=True):
         scale = np.abs(theirs).max()
@@ -232,7 +244,7 @@ def test_add_each(dtype: str, sizes: list[int], seed: int) -> None:
     sizes = sizes * 50  # more than fit one launch, if there are three
     sums, values = (draw(s, dtype, *[(n,) for n in sizes]) for s in (seed, seed + 1))
     there = moved(sums, "cuda")
-    TWINS["add_each"](get_device("cuda").xp, there, moved(values, "cuda"))
+    KERNELS["add_each", "cuda"].run(get_device("cuda").xp, there, moved(values, "cuda"))
     for mine, a, b in zip(there, sums, values, strict=True):
         assert_array_equal(asnumpy(mine), a + b)
 
@@ -243,7 +255,7 @@ def test_adamw(dtype: str, size: int, decayed: int, seed: int) -> None:
     arrays[3] = arrays[3] ** 2  # second moments
     there, numbers = moved(arrays, "cuda"), (0.9, 0.999, 0.01, 1e-8, 0.99, decayed)
     optimizers.adamw(np, *arrays, *numbers)
-    TWINS["adamw"](get_device("cuda").xp, *there, *numbers)
+    KERNELS["adamw", "cuda"].run(get_device("cuda").xp, *there, *numbers)
     for mine, theirs in zip(there, arrays, strict=True):
         assert_allclose(asnumpy(mine), theirs, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
 
@@ -253,7 +265,7 @@ def test_muon_momentum(dtype: str, size: int, seed: int) -> None:
     arrays = draw(seed, dtype, *[(size,)] * 3)
     there = moved(arrays, "cuda")
     optimizers.muon_momentum(np, *arrays, 0.95, 0.99)
-    TWINS["muon_momentum"](get_device("cuda").xp, *there, 0.95, 0.99)
+    KERNELS["muon_momentum", "cuda"].run(get_device("cuda").xp, *there, 0.95, 0.99)
     for mine, theirs in zip(there, arrays, strict=True):
         assert_allclose(asnumpy(mine), theirs, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
 
@@ -264,7 +276,7 @@ def test_a_gradient_that_is_no_number_moves_nothing(name: str) -> None:
     arrays = draw(0, "float32", *[(9,)] * (4 if name == "adamw" else 3))
     arrays[1][:] = np.nan
     there = moved(arrays, "cuda")
-    TWINS[name](xp, *there, *(numbers if name == "adamw" else (0.95, 0.99)))
+    KERNELS[name, "cuda"].run(xp, *there, *(numbers if name == "adamw" else (0.95, 0.99)))
     for i in {*range(len(arrays))} - {1}:
         assert_array_equal(asnumpy(there[i]), arrays[i])
     if name == "muon_momentum":  # so that orthogonal makes zeros of it
@@ -284,7 +296,7 @@ def test_clip_factor(losses: list[float], squares: list[float], failed: int) -> 
     def measure(losses: list[float], squares: list[float]) -> tuple[float, ...]:
         arrays = [[asarray(np.float32(n)[None], device="cuda")[0] for n in numbers]
                   for numbers in (losses, squares)]  # fmt: skip
-        return tuple(float(n) for n in TWINS["clip_factor"](xp, *arrays, 1.5, flag))
+        return tuple(float(n) for n in KERNELS["clip_factor", "cuda"].run(xp, *arrays, 1.5, flag))
 
     found = measure(losses, squares)
     assert int(flag[0]) == failed
@@ -300,5 +312,5 @@ def test_clip_factor(losses: list[float], squares: list[float], failed: int) -> 
 def test_a_target_that_does_not_exist_is_noticed_by_the_step() -> None:
     """A GPU cannot raise: the loss is no number, and clip_factor remembers that."""
     z, targets = np.zeros((2, 3), np.float32), np.array([1, 3])
-    y = TWINS["cross_entropy"](get_device("cuda").xp, *moved([z, targets], "cuda"))[0]
+    y = KERNELS["cross_entropy", "cuda"].run(get_device("cuda").xp, *moved([z, targets], "cuda"))[0]
     assert np.isnan(float(y))

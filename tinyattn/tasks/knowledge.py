@@ -19,11 +19,11 @@ import numpy as np
 from tinyattn import __version__, ops
 from tinyattn.attention import Penalty, head_statistics
 from tinyattn.backend import asarray, get_device
-from tinyattn.cuda.products import missing_products
 from tinyattn.data.batches import PAD, Batch
 from tinyattn.data.text import documents_of
 from tinyattn.data.vocabulary import Vocabulary
 from tinyattn.graph import no_grad
+from tinyattn.kernels.cuda.products import missing_products
 from tinyattn.limits import MOST_WORKERS, seed_of, whole
 from tinyattn.models import GPT
 from tinyattn.noise import Noise

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from tinyattn.cuda.products import products_in
 from tinyattn.data.batches import Batch
 from tinyattn.data.files import Content, check_writable
+from tinyattn.kernels.cuda.products import products_in
 from tinyattn.limits import seed_of
 from tinyattn.nn import Module
 from tinyattn.training import checkpoint

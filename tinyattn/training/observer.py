@@ -46,9 +46,8 @@ class Observer:
         self.notes: list[Row] = []
         self.phase = BETWEEN  # what tasks that are handed to the workers now belong to
 
-    def observe(self, function: Function) -> Function:
+    def observe(self, name: str, function: Function, reason: str) -> Function:
         """The observer for `tinyattn.op.observed`: notes what ops take in both directions."""
-        name = function.__name__
 
         def run(xp: Any, *arrays: Any, **options: Any) -> Any:
             began = time.thread_time()
@@ -61,7 +60,6 @@ class Observer:
             pulls = [f and self._pull(name, f, n) for f, n in zip(vjp, backward, strict=True)]
             return y, tuple(pulls)
 
-        run.__name__ = name
         return run
 
     def _pull(self, name: str, vjp: Callable[[Array], Any], products: int) -> Any:

@@ -16,10 +16,10 @@ from itertools import groupby
 from typing import Any
 
 from tinyattn.backend import Array, on_gpu, tiles
+from tinyattn.dispatch import dispatched
 from tinyattn.nn import Module, Parameter
 from tinyattn.training.orthogonal import orthogonal
 from tinyattn.training.parameters import FlatParameters
-from tinyattn.twins import fastest
 
 Decays = Callable[[str], bool]
 
@@ -82,7 +82,7 @@ class AdamW:
         corrected_rate, corrected_eps = rate * correct / (1 - b1**self.steps), self.eps * correct
 
         def update(tile: slice) -> None:
-            fastest(xp, "adamw", adamw)(
+            adamw(
                 xp, self.flat.values[tile], self.flat.grads[tile], self.first[tile],
                 self.second[tile], b1, b2, corrected_rate, corrected_eps,
                 1 - rate * self.weight_decay, max(0, self.decayed - tile.start),
@@ -98,6 +98,7 @@ class AdamW:
         return {"first": self.flat.views(self.first), "second": self.flat.views(self.second)}
 
 
+@dispatched
 def adamw(
     xp: Any, w: Array, g: Array, m: Array, v: Array, b1: float, b2: float, rate: float, eps: float,
     shrink: float, decayed: int,
@@ -169,7 +170,7 @@ class Muon:
         def prepare(tile: slice) -> None:
             w, g, m = self.flat.values[tile], self.flat.grads[tile], self.velocity[tile]
             shrink = 1 - rate * self.weight_decay
-            fastest(xp, "muon_momentum", muon_momentum)(xp, w, g, m, self.momentum, shrink)
+            muon_momentum(xp, w, g, m, self.momentum, shrink)
 
         def move(pair: tuple[Array, Array]) -> None:
             w, g = pair
@@ -202,6 +203,7 @@ class Muon:
         return {"velocity": self.flat.views(self.velocity)}
 
 
+@dispatched
 def muon_momentum(xp: Any, w: Array, g: Array, m: Array, momentum: float, shrink: float) -> None:
     """What comes before the matrices, in place.
 

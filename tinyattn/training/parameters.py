@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from tinyattn.backend import Array, array_module
+from tinyattn.dispatch import dispatched
 from tinyattn.nn import Parameter
 from tinyattn.tensor import Tensor
-from tinyattn.twins import fastest
 
 
 class FlatParameters:
@@ -77,9 +77,10 @@ def add_gradients(collector: dict[int, Array], gradients: list[tuple[Tensor, Arr
     if gradients:
         sums, values = [collector[id(leaf)] for leaf, _ in gradients], [g for _, g in gradients]
         xp = array_module(sums[0])
-        fastest(xp, "add_each", add_each)(xp, sums, values)
+        add_each(xp, sums, values)
 
 
+@dispatched
 def add_each(xp: Any, sums: list[Array], values: list[Array]) -> None:
     """Add to each array another one of its shape."""
     for total, value in zip(sums, values, strict=True):

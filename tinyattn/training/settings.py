@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
-from tinyattn.cuda.products import PRODUCTS
+from tinyattn.kernels.cuda.products import PRODUCTS
 from tinyattn.limits import brief, settle
 from tinyattn.names import nearest
 from tinyattn.nn import Module
@@ -48,7 +48,7 @@ class TrainSettings:
     end_epochs: int = 0  # with "a5-cyclic": where its cosine ends, in epochs of the corpus
     floor: float = 0.1  # smallest learning rate, as a share of the peak
     shuffle: bool = True  # a new order every epoch, texts of like length together
-    products: str = "float32"  # on a GPU also "tf32" or "bfloat16", see tinyattn.cuda.products
+    products: str = "float32"  # on a GPU also "tf32" or "bfloat16", see kernels/cuda
 
     def __post_init__(self) -> None:
         try:

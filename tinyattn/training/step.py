@@ -28,13 +28,13 @@ import numpy as np
 from tinyattn.backend import Array, asnumpy, on_gpu, tiles
 from tinyattn.cores import worker_threads
 from tinyattn.data.batches import Batch
+from tinyattn.dispatch import dispatched
 from tinyattn.limits import MOST_WORKERS, seed_of, whole
 from tinyattn.noise import Noise
 from tinyattn.tensor import Tensor, gradients
 from tinyattn.training.optimizers import Optimizer
 from tinyattn.training.parameters import add_gradients
 from tinyattn.training.ranks import ALONE, Ranks
-from tinyattn.twins import fastest
 
 SHARD_TOKENS = 1024
 """Positions that a shard has, about, which bounds the memory of a step whatever the batch."""
@@ -221,7 +221,7 @@ class Step:
     def _clip(self, losses: list[Array]) -> tuple[Array, Array]:
         """Shorten the gradient to the largest norm allowed; returns the loss and the norm before.
 
-        On a GPU a gradient becomes NaN if something is, and the optimisers' twins leave what they
+        On a GPU a gradient becomes NaN if something is, and the optimisers' kernels leave what they
         have as it is where they are given NaN.
         """
         squares: list[Array] = []
@@ -233,21 +233,21 @@ class Step:
                     return grads[tile] @ grads[tile]
 
             squares += self.executor.map(square, tiles(len(grads), 1, optimizer.flat.xp))
-        measure = fastest(self.xp, "clip_factor", clip_factor)
-        loss, norm, factor = measure(self.xp, losses, squares, self.clip, self._failed)
+        loss, norm, factor = clip_factor(self.xp, losses, squares, self.clip, self._failed)
         if on_gpu(self.xp) or factor < 1:
             for optimizer in self.optimizers:
                 optimizer.flat.grads *= factor
         return loss, norm
 
 
+@dispatched
 def clip_factor(
     xp: Any, losses: list[Array], squares: list[Array], clip: float, failed: Array
 ) -> tuple[Any, Any, Any]:
     """The sum of the losses, the gradient's norm from its parts' squares, and what to scale it by.
 
     Forward:  loss = Σ losses; norm = √Σ squares; factor = clip/(norm + 1e-6) if norm > clip, else 1
-    Shapes:   () each; `failed`, (1,), is for its twin
+    Shapes:   () each; `failed`, (1,), is for its kernel on a GPU
     """
     loss = math.fsum(float(asnumpy(loss)) for loss in losses)
     norm = math.sqrt(math.fsum(float(asnumpy(square)) for square in squares))

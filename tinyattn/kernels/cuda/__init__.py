@@ -6,17 +6,17 @@ hold each function to its formula, on a GPU or, compiled by g++, on the CPU. A r
 can skip all but products.py: its PRODUCTS are a setting of training. Read them in this order.
 """
 
-from tinyattn.cuda import program
-from tinyattn.cuda import gelu
-from tinyattn.cuda import layer_norm
-from tinyattn.cuda import cross_entropy
-from tinyattn.cuda import embedding
-from tinyattn.cuda import products
-from tinyattn.cuda import linear
-from tinyattn.cuda import rotary
-from tinyattn.cuda import dropout
-from tinyattn.cuda import attention
-from tinyattn.cuda import optimizers
+from tinyattn.kernels.cuda import program
+from tinyattn.kernels.cuda import gelu
+from tinyattn.kernels.cuda import layer_norm
+from tinyattn.kernels.cuda import cross_entropy
+from tinyattn.kernels.cuda import embedding
+from tinyattn.kernels.cuda import products
+from tinyattn.kernels.cuda import linear
+from tinyattn.kernels.cuda import rotary
+from tinyattn.kernels.cuda import dropout
+from tinyattn.kernels.cuda import attention
+from tinyattn.kernels.cuda import optimizers
 
 __all__ = [
     "attention", "cross_entropy", "dropout", "embedding", "gelu", "layer_norm", "linear",

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from tinyattn.backend import Array
-from tinyattn.twins import twin_of
+from tinyattn.dispatch import kernel
 
 EXACT = """
 const T half = 0.5, share = half * erfc(x * T(-0.707106781186547524));  // exact near 0 too
@@ -29,7 +29,7 @@ def _both(xp: Any, exact: bool) -> Any:
     return xp.ElementwiseKernel("T x", "T y, T slope", EXACT if exact else TANH, name)
 
 
-@twin_of("gelu")
+@kernel("gelu", "cuda")
 def gelu(xp: Any, x: Array, *, exact: bool = True) -> Any:
     """`ops.gelu` in one launch, and backward in one."""
     y, slope = _both(xp, exact)(x)

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from tinyattn.backend import Array
-from tinyattn.cuda.program import THREADS, blocks_for, program
-from tinyattn.ops.normalization import check_layer_norm
-from tinyattn.twins import twin_of
+from tinyattn.dispatch import kernel
+from tinyattn.kernels.cuda.program import THREADS, blocks_for, program
 
 COLUMNS, ROWS = 32, 8  # of a block that sums up columns
 PARTS = 64  # that each column is summed in, before these are
@@ -113,10 +112,9 @@ def _zeros(xp: Any, count: int, stream: int) -> Array:
     return xp.zeros(count, dtype=xp.uint32)
 
 
-@twin_of("layer_norm")
+@kernel("layer_norm", "cuda")
 def layer_norm(xp: Any, x: Array, gain: Array, bias: Array, *, eps: float = 1e-5) -> Any:
     """`ops.layer_norm` in one launch, and backward in two."""
-    check_layer_norm(x, gain, bias)
     C, rows = x.shape[-1], x.size // max(1, x.shape[-1])
     x, gain, bias = (xp.ascontiguousarray(a) for a in (x, gain, bias))
     y = xp.empty_like(x)

@@ -7,9 +7,8 @@ from functools import lru_cache
 from typing import Any
 
 from tinyattn.backend import Array
-from tinyattn.cuda.products import product
-from tinyattn.ops.linear import check_linear
-from tinyattn.twins import twin_of
+from tinyattn.dispatch import kernel
+from tinyattn.kernels.cuda.products import product
 
 
 @lru_cache(maxsize=8)
@@ -17,13 +16,12 @@ def _ones(xp: Any, count: int, dtype: Any) -> Array:
     return xp.ones(count, dtype=dtype)
 
 
-@twin_of("linear")
+@kernel("linear", "cuda")
 def linear(xp: Any, x: Array, weight: Array, bias: Array = None) -> Any:
     """`ops.linear` with products of a chosen precision.
 
     Its gradient is laid out as rows but once, and its ones are kept.
     """
-    check_linear(x, weight, bias)
     N = math.prod(x.shape[:-1])
     rows = x.reshape(N, x.shape[-1])
     y = product(xp, rows, weight)

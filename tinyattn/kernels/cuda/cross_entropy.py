@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from tinyattn.backend import Array
-from tinyattn.cuda.program import THREADS, blocks_for, program
+from tinyattn.dispatch import kernel
+from tinyattn.kernels.cuda.program import THREADS, blocks_for, program
 from tinyattn.op import Index
-from tinyattn.ops.loss import check_targets
-from tinyattn.twins import twin_of
 
 SOURCE = r"""
 // Of each row of z the largest number, the sum of exp(z - largest), and the target's surprise.
@@ -52,7 +51,7 @@ extern "C" __global__ void cross_entropy_z(const T* z, const long long* targets,
 """
 
 
-@twin_of("cross_entropy")
+@kernel("cross_entropy", "cuda")
 def cross_entropy(
     xp: Any,
     logits: Array,
@@ -62,7 +61,6 @@ def cross_entropy(
     divisor: float | None = None,
 ) -> Any:
     """`ops.cross_entropy` in two launches and backward in one, if it is told what to divide by."""
-    check_targets(logits, targets)
     z, V = xp.ascontiguousarray(logits), logits.shape[-1]
     picked = xp.ascontiguousarray(targets).astype(xp.int64, copy=False)
     rows = picked.size

@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 
 from tinyattn.backend import Array
-from tinyattn.cuda.program import program
+from tinyattn.dispatch import kernel
+from tinyattn.kernels.cuda.program import program
 from tinyattn.op import Index
-from tinyattn.ops.indexing import embedding as formula
-from tinyattn.twins import twin_of
 
 COLUMNS = 64  # of a block
 MOST_LOOKS = 1 << 25
-"""Rows times ids, up to which looking through all ids is fast; above, the formula adds them with
+"""Rows times ids, up to which looking through all ids is fast; above, the formula does it, with
 atomic additions, in any order."""
 
 SOURCE = (
@@ -47,12 +46,16 @@ extern "C" __global__ void embedding_weight(const T* g, const long long* ids, T*
 )
 
 
-@twin_of("embedding")
+def _why_not(xp: Any, weight: Array, ids: Index) -> str:
+    """Up to MOST_LOOKS rows times ids, and an id at least."""
+    if not ids.size:
+        return "no ids"
+    return "too many ids" if len(weight) * ids.size > MOST_LOOKS else ""
+
+
+@kernel("embedding", "cuda", _why_not)
 def embedding(xp: Any, weight: Array, ids: Index) -> Any:
     """`ops.embedding` with its gradient in one launch."""
-    y, by_formula = formula.__wrapped__(xp, weight, ids)  # type: ignore[attr-defined]
-    if weight.ndim != 2 or not ids.size or len(weight) * ids.size > MOST_LOOKS:
-        return y, by_formula
     V, C = weight.shape
 
     def dweight(g: Array) -> Array:
@@ -64,4 +67,4 @@ def embedding(xp: Any, weight: Array, ids: Index) -> Any:
         )  # fmt: skip
         return out
 
-    return y, (dweight, None)
+    return weight[ids], (dweight, None)

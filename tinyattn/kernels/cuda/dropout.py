@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 
 from tinyattn.backend import Array
-from tinyattn.cuda.program import drops, program
-from tinyattn.noise import Noise, check_rate
-from tinyattn.ops.dropout import dropout as formula
-from tinyattn.twins import twin_of
+from tinyattn.dispatch import kernel
+from tinyattn.kernels.cuda.program import drops, program
+from tinyattn.noise import Noise
 
 AXES = 3  # that a text's numbers can have, but for the last one
 THREADS = 256
@@ -34,12 +33,18 @@ extern "C" __global__ void dropout(const T* x, T* y, T factor, unsigned count, u
 """
 
 
-@twin_of("dropout")
+def _why_not(xp: Any, x: Array, *, rate: float, noise: Noise | None) -> str:
+    """Two to four axes, fewer than 2^31 numbers, and something to drop."""
+    if noise is None or rate == 0:
+        return "drops nothing"
+    if not 2 <= x.ndim <= AXES + 1:
+        return f"{x.ndim} axes"
+    return "" if 0 < x.size < 1 << 31 else f"{x.size} numbers"
+
+
+@kernel("dropout", "cuda", _why_not)
 def dropout(xp: Any, x: Array, *, rate: float, noise: Noise | None) -> Any:
     """`ops.dropout` in one launch, and backward in one."""
-    check_rate(rate, "dropout: rate")
-    if noise is None or rate == 0 or not 2 <= x.ndim <= AXES + 1 or not 0 < x.size < 1 << 31:
-        return formula.__wrapped__(xp, x, rate=rate, noise=noise)  # type: ignore[attr-defined]
     leading: tuple[int, ...] = x.shape[:-1]
     second, third = (1, 1, *leading)[-2:]
     width, axes = x.shape[-1], x.ndim - 1

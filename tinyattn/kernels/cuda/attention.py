@@ -15,12 +15,10 @@ from typing import Any
 import numpy as np
 
 from tinyattn.backend import Array
-from tinyattn.cuda.program import THREADS, blocks_for, drops, program
-from tinyattn.noise import Noise, check_rate
+from tinyattn.dispatch import kernel
+from tinyattn.kernels.cuda.program import THREADS, blocks_for, drops, program
+from tinyattn.noise import Noise
 from tinyattn.op import Mask
-from tinyattn.ops.attention import attention as formula
-from tinyattn.ops.attention import check_attention
-from tinyattn.twins import twin_of
 
 PAIRS = np.dtype(
     [(name, "i8") for name in ("rows", "text", "head", "query", "key")]
@@ -168,7 +166,23 @@ extern "C" __global__ void gradients(const T* dq_product, const T* dk_product, c
 """
 
 
-@twin_of("attention")
+def _sizes(q: Array, k: Array, v: Array) -> list[int]:
+    """How many numbers queries, keys, answers and values have."""
+    (*lead, T, D), (S, E) = q.shape, v.shape[-2:]
+    return [math.prod(lead) * n * m for n, m in ((T, D), (S, D), (T, E), (S, E))]
+
+
+def _why_not(xp: Any, q: Array, k: Array, v: Array, allowed: Mask = None, **options: Any) -> str:
+    """Heads of some texts, q, k and v alike in both axes, fewer than 2^31 numbers each."""
+    if q.ndim != 4:
+        return f"{q.ndim} axes"
+    if not q.shape[:-2] == k.shape[:-2] == v.shape[:-2]:
+        return "leading axes differ"
+    sizes = _sizes(q, k, v)
+    return "nothing in it" if min(sizes) == 0 else "too large" if max(sizes) >> 31 else ""
+
+
+@kernel("attention", "cuda", _why_not)
 def attention(
     xp: Any,
     q: Array,
@@ -182,16 +196,8 @@ def attention(
     noise: Noise | None = None,
 ) -> Any:
     """`ops.attention` for the heads of some texts, with a launch between products either way."""
-    check_attention(q, k, v)
-    check_rate(dropout, "attention: dropout")
     (*lead, T, D), (S, E) = q.shape, v.shape[-2:]
-    same = q.shape[:-2] == k.shape[:-2] == v.shape[:-2] and q.dtype == k.dtype == v.dtype
-    rows = math.prod(lead) * T
-    sizes = [math.prod(lead) * n * m for n, m in ((T, D), (S, D), (T, E), (S, E))]
-    usual = same and len(lead) == 2 and min(sizes) > 0 and max(sizes) < 1 << 31
-    if not (usual and _fits(allowed, (*lead, T, S))):
-        options = {"causal": causal, "scale": scale, "dropout": dropout, "noise": noise}
-        return formula.__wrapped__(xp, q, k, v, allowed, **options)  # type: ignore[attr-defined]
+    rows, sizes = math.prod(lead) * T, _sizes(q, k, v)
     scale = 1 / math.sqrt(D) if scale is None else scale
     mask = None if allowed is None else xp.broadcast_to(allowed, (*lead, T, S))
     pairs = np.zeros((), PAIRS)
@@ -240,10 +246,3 @@ def _strides(a: Array) -> Any:
     found = np.zeros((), MATRICES)
     found[...] = tuple(stride // a.itemsize for stride in a.strides)
     return found
-
-
-def _fits(allowed: Mask, shape: tuple[int, ...]) -> bool:
-    """Whether there is no mask, or one that fits; the formula says what is wrong with others."""
-    if allowed is None:
-        return True
-    return bool(allowed.dtype == bool and np.broadcast_shapes(allowed.shape, shape) == shape)

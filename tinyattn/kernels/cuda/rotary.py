@@ -6,8 +6,7 @@ from functools import cache
 from typing import Any
 
 from tinyattn.backend import Array
-from tinyattn.ops.rotary import check_angles
-from tinyattn.twins import twin_of
+from tinyattn.dispatch import kernel
 
 TURN = "y_even = even * cosine - odd * sine; y_odd = even * sine + odd * cosine"
 
@@ -21,10 +20,9 @@ def _turn(xp: Any) -> Any:
     )  # fmt: skip
 
 
-@twin_of("rotate")
+@kernel("rotate", "cuda")
 def rotate(xp: Any, x: Array, *, cos: Array, sin: Array) -> Any:
     """`ops.rotate` in one launch, and backward in two."""
-    check_angles(x, cos, sin)
     cos, sin = cos.astype(x.dtype), sin.astype(x.dtype)  # copies: the vjp relies on them
 
     def turn(a: Array, sin: Array) -> Array:

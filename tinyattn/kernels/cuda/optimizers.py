@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from tinyattn.backend import Array
-from tinyattn.cuda.program import program
-from tinyattn.twins import twin_of
+from tinyattn.dispatch import kernel
+from tinyattn.kernels.cuda.program import program
 
 PIECES = 128
 """Arrays of one launch: their addresses are its arguments, of which there is room for 4 kB."""
@@ -74,7 +74,7 @@ def _elementwise(xp: Any, inputs: str, outputs: str, body: str, name: str) -> An
     return xp.ElementwiseKernel(inputs, outputs, body, f"tinyattn_{name}")
 
 
-@twin_of("add_each")
+@kernel("add_each", "cuda")
 def add_each(xp: Any, sums: list[Array], values: list[Array]) -> None:
     """`training.parameters.add_each` in one launch for a hundred arrays."""
     for start in range(0, len(sums), PIECES):
@@ -93,7 +93,7 @@ def add_each(xp: Any, sums: list[Array], values: list[Array]) -> None:
         run((BLOCKS, len(some)), (THREADS,), (pieces,))
 
 
-@twin_of("clip_factor")
+@kernel("clip_factor", "cuda")
 def clip_factor(
     xp: Any, losses: list[Array], squares: list[Array], clip: float, failed: Array
 ) -> tuple[Array, Array, Array]:
@@ -107,7 +107,7 @@ def clip_factor(
     return loss, norm[0], factor[0]
 
 
-@twin_of("adamw")
+@kernel("adamw", "cuda")
 def adamw(
     xp: Any, w: Array, g: Array, m: Array, v: Array, b1: float, b2: float, rate: float, eps: float,
     shrink: float, decayed: int,
@@ -120,7 +120,7 @@ def adamw(
     run(g, b1, 1 - b1, b2, 1 - b2, rate, eps, shrink, decayed, w, m, v)
 
 
-@twin_of("muon_momentum")
+@kernel("muon_momentum", "cuda")
 def muon_momentum(xp: Any, w: Array, g: Array, m: Array, momentum: float, shrink: float) -> None:
     """`training.optimizers.muon_momentum` in one launch."""
     run = _elementwise(xp, "T momentum, T shrink", "T w, T g, T m", MOMENTUM, "momentum")

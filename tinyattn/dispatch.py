@@ -1,0 +1,122 @@
+"""Formula or kernel: who computes.
+
+What an operation means stands in this book as a *formula*: some lines of array code that run
+wherever arrays do. What makes it fast (tiles that fit a cache, threads, programs for a GPU) stands
+in *kernels*, behind the book, in an engine room that a reader may skip. A kernel takes a formula's
+place on one device and must give the same. This table is where the book knows that kernels may
+exist: they enter themselves here, and `choose` says for each call who computes, and why. Without
+them the formulas compute everything, with the same answers, slowly.
+Next: how a gradient finds its way back (graph.py).
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple, TypeVar
+
+from tinyattn.backend import device_for
+
+Function = Callable[..., Any]
+F = TypeVar("F", bound=Function)
+
+FORMULAS_VARIABLE = "TINYATTN_FORMULAS"
+"""The environment variable that switches kernels off: names by comma; or 1, for all."""
+
+
+class Kernel(NamedTuple):
+    """What may stand in for a formula on one device."""
+
+    run: Function  # it has the formula's signature
+    why_not: Function | None  # the same arguments -> why it cannot take them, or ""
+
+
+FORMULAS: dict[str, Function] = {}
+"""Every formula by name. `@op` enters them, and `@dispatched`."""
+KERNELS: dict[tuple[str, str], Kernel] = {}
+"""Every kernel by the name of its formula and the device."""
+
+_words = os.environ.get(FORMULAS_VARIABLE, "").replace(",", " ").split()
+_off = Counter("all" if word == "1" else word for word in _words)
+_lock = threading.Lock()
+
+
+def kernel(name: str, device: str, why_not: Function | None = None) -> Callable[[F], F]:
+    """Decorator: this function is the kernel of the formula `name` on a device.
+
+    Args: why_not: says in a few words why the kernel cannot take these arguments, or "". It looks
+        at shapes, precisions and strides only, so that a call is computed the same way every day.
+    """
+
+    def enter(run: F) -> F:
+        if (name, device) in KERNELS:
+            raise ValueError(f"kernel: there is one of {name!r} on {device!r} already")
+        KERNELS[name, device] = Kernel(run, why_not)
+        return run
+
+    return enter
+
+
+def choose(
+    name: str, device: str, args: tuple[Any, ...], options: dict[str, Any]
+) -> tuple[Function, str]:
+    """Who computes this call: the kernel and ""; or the formula, and why not a kernel."""
+    found = KERNELS.get((name, device))
+    if found is None:
+        return FORMULAS[name], "no kernel"
+    if _off and (_off["all"] or _off[name]):
+        return FORMULAS[name], "switched off"
+    reason = found.why_not(*args, **options) if found.why_not else ""
+    return (FORMULAS[name], reason) if reason else (found.run, "")
+
+
+@contextmanager
+def formulas(*names: str) -> Iterator[None]:
+    """A context in which formulas compute and no kernels: all of them, or those that are named.
+
+    It holds for the whole process, since threads share the work. What is computed inside keeps its
+    way back: `backward` after the context is by formulas too.
+
+    Raises: ValueError for a name that no formula has.
+    """
+    check_formulas(names)
+    mine = names or ("all",)
+    with _lock:
+        _off.update(mine)
+    try:
+        yield
+    finally:
+        with _lock:
+            _off.subtract(mine)
+            for name in mine:
+                if not _off[name]:
+                    del _off[name]
+
+
+def check_formulas(names: tuple[str, ...]) -> None:
+    """Raises: ValueError for a name that no formula has."""
+    for name in names:
+        if name not in FORMULAS and name != "all":
+            raise ValueError(f"formulas: there is no formula {name!r}; there are "
+                             f"{', '.join(sorted(FORMULAS))}")  # fmt: skip
+
+
+def switched_off() -> list[str]:
+    """The names whose kernels are switched off; "all" for every one."""
+    return sorted(_off)
+
+
+def dispatched(formula: F) -> F:
+    """Decorator: a function of an array module and arrays that may have kernels, but is no op."""
+    name = formula.__name__
+    FORMULAS[name] = formula
+
+    @functools.wraps(formula)
+    def call(xp: Any, *args: Any, **options: Any) -> Any:
+        return choose(name, device_for(xp), (xp, *args), options)[0](xp, *args, **options)
+
+    return call  # type: ignore[return-value]

@@ -1,0 +1,1 @@
+"""The engine room: kernels for the CPU."""
