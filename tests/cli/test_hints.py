@@ -49,6 +49,7 @@ SHOWN = {
     "tasks/evaluation.py": {"--predictions": {"evaluate"}},
     "tasks/knowledge.py": {"--set": {"pretrain", "finetune", "quickstart"}},
     "tasks/lock.py": {"--out": OWN_RUN, "--overwrite": {"pretrain", "finetune"}},
+    "tasks/recipe.py": {"--recipe": {"pretrain", "finetune", "profile"}},  # those with --config
     "tasks/runs.py": {
         "--from": {"parse"},
         "--out": OWN_RUN,

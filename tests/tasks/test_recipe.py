@@ -1,5 +1,6 @@
 """Recipes: nothing that is misspelt gets through, and what is written reads back the same."""
 
+import json
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,20 @@ import pytest
 from tinyattn.data import DataError
 from tinyattn.tasks.recipe import load_recipe, recipe_from, recipe_names, to_toml
 from tinyattn.training.settings import SettingError
+
+
+RESOLVED = json.loads(Path(__file__).with_name("resolved_recipes.json").read_text())
+"""Every setting of every recipe, as it was when each file still said all of them."""
+
+
+def test_recipes_say_what_they_said_before_they_had_a_base() -> None:
+    """A setting that came later has its default."""
+    assert [*RESOLVED] == recipe_names()
+    for name, tables in RESOLVED.items():
+        found = load_recipe(name).tables()
+        assert found.keys() == tables.keys()
+        for table, values in tables.items():
+            assert {key: found[table][key] for key in values} == values, (name, table)
 
 
 @pytest.mark.parametrize("name", recipe_names())
@@ -41,6 +56,7 @@ def test_settings_come_before_the_file_and_that_before_the_recipe(tmp_path: Path
         ("[pretrain]\nepoch = 3", SettingError, r"\[pretrain\]: no setting 'epoch'; did you mean"),
         ("[pretain]\nepochs = 3", SettingError, r"no table 'pretain'; did you mean 'pretrain'"),
         ("epochs = 3", SettingError, r"no table 'epochs'"),
+        ("base = 'fast'", SettingError, r"mine\.toml: only a recipe of the package has a base"),
         ("[model]\nlayers = 'two'", SettingError, r"layers must be int; got str 'two'"),
         ("[model]\nheads = 7", SettingError, r"heads must divide width"),
         ("[model]\npositions = 'sinus'", SettingError, r"positions must be one of"),

@@ -2,7 +2,8 @@
 
 A recipe is a readable TOML file with one table for each part of the job: model, data, pretraining,
 finetuning, finetuning without pretraining, and penalties for heads. The package brings a few by
-name; a file of your own, or single settings, override them. Next: one run, one process.
+name, of which one may say only where it differs from another, its `base`; a file of your own, or
+single settings, override them. Next: one run, one process.
 """
 
 from __future__ import annotations
@@ -119,6 +120,22 @@ def _file(name: str) -> str:
     return file.read_text(encoding="utf-8")
 
 
+def _named(name: str) -> dict[str, dict[str, Any]]:
+    """The tables of a recipe that comes with the package, over those of its `base` if it has one.
+
+    Raises: SettingError for a name that is none.
+    """
+    if name not in recipe_names():
+        file = "; a file goes beside it, as `config`" if name.endswith(".toml") else ""
+        raise SettingError(
+            f"recipe must be one of {recipe_names()}; got {name!r}"
+            f"{file or nearest(name, recipe_names(), otherwise=False)}"
+        )
+    more = tomllib.loads(_file(name))
+    base = more.pop("base", None)
+    return _merged(_named(base) if base else {}, more, name)
+
+
 def load_recipe(
     base: str | Recipe, *, config: Path | None = None, overrides: dict[str, Any] | None = None
 ) -> Recipe:
@@ -127,26 +144,17 @@ def load_recipe(
     Raises: SettingError for a name, table, key or value that does not exist or does not fit;
         DataError for a file that cannot be read.
     """
-    if isinstance(base, Recipe):
-        where, tables = "recipe", base.tables()
-    elif base in recipe_names():
-        where, tables = base, tomllib.loads(_file(base))
-    else:
-        file = "; a file goes beside it, as `config`" if base.endswith(".toml") else ""
-        raise SettingError(
-            f"recipe must be one of {recipe_names()}; got {base!r}"
-            f"{file or nearest(base, recipe_names(), otherwise=False)}"
-        )
+    where, tables = ("recipe", base.tables()) if isinstance(base, Recipe) else (base, _named(base))
     if config is not None:
         try:
-            _merge(tables, tomllib.loads(read_text(config)), str(config))
+            tables = _merged(tables, tomllib.loads(read_text(config)), str(config))
         except tomllib.TOMLDecodeError as error:
             raise DataError(f"{config}: not TOML: {error}") from error
         except (ValueError, RecursionError) as error:
             raise DataError(f"{config}: a value is too long, or nested too deep") from error
     for key, value in (overrides or {}).items():
         table, _, setting = key.partition(".")
-        _merge(tables, {table: {setting: value}}, key)
+        tables = _merged(tables, {table: {setting: value}}, key)
     return recipe_from(tables, where)
 
 
@@ -179,11 +187,15 @@ def home_of(key: str, table: str = "") -> str:
     return f"{table if table in homes else homes[0]}.{name}" if homes else ""
 
 
-def _merge(tables: dict[str, Any], more: dict[str, Any], where: str) -> None:
+def _merged(tables: dict[str, Any], more: dict[str, Any], where: str) -> dict[str, Any]:
+    """The tables, where `more` says otherwise. Raises: SettingError for what is no table."""
     for table, values in more.items():
+        if table == "base":
+            raise SettingError(f"{where}: only a recipe of the package has a base; a file stands "
+                               "on the one that --recipe names")  # fmt: skip
         if table not in TABLES or not isinstance(values, dict):
             raise SettingError(f"{where}: no table {table!r}{nearest(table, list(TABLES))}")
-        tables[table] = {**tables.get(table, {}), **values}
+    return tables | {table: tables.get(table, {}) | values for table, values in more.items()}
 
 
 def to_toml(tables: dict[str, dict[str, Any]]) -> str:
