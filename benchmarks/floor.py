@@ -3,7 +3,7 @@
 A processor that multiplies slower makes all of a race slower, but not all alike; so a time says
 little without its rate. The rate is that of one thread in large products of float32 while all
 threads multiply, as `tinyattn profile` measures it. What is counted is what the result needs
-(tinyattn/training/counting.py).
+(tinyattn/measure/counting.py).
 """
 
 import sys
@@ -14,13 +14,13 @@ from workloads import Race
 from tinyattn.cores import available_cores, one_blas_thread
 from tinyattn.data.batches import Batch
 from tinyattn.graph import no_grad
+from tinyattn.measure import Observer, multiply_adds
+from tinyattn.measure.profile import product_rate
 from tinyattn.models import GPT, GPTConfig
 from tinyattn.models.generate import continuations
 from tinyattn.op import observed
 from tinyattn.tasks.knowledge import language_model_loss
 from tinyattn.tensor import gradients
-from tinyattn.training import Observer, multiply_adds
-from tinyattn.training.profile import product_rate
 
 sys.path.append(str(Path(__file__).resolve().parent / "contenders"))
 from attention_inputs import inputs

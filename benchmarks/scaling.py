@@ -23,10 +23,11 @@ from machine import machine
 
 from tinyattn.cores import keep_freed_memory
 from tinyattn.data import Batch
+from tinyattn.measure import Profile, profile_step
+from tinyattn.measure.comparison import slope
 from tinyattn.models import GPT, GPTConfig
-from tinyattn.models.comparison import slope
 from tinyattn.tasks.knowledge import language_model_loss
-from tinyattn.training import Profile, Step, make_optimizers, profile_step
+from tinyattn.training import Step, make_optimizers
 
 BASE = {"width": 256, "layers": 4, "context": 128, "batch": 32}
 AXES = {

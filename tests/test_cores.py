@@ -11,9 +11,10 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from tinyattn import Tensor, no_grad
-from tinyattn.cores import SWITCH_SECONDS, one_blas_thread, traced_memory, worker_threads
+from tinyattn.cores import SWITCH_SECONDS, one_blas_thread, worker_threads
 from tinyattn.graph import recording
 from tinyattn.kernels.cuda import products
+from tinyattn.measure import traced_memory
 
 
 def blas_threads() -> list[int]:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tinyattn.data import Sentence
+from tinyattn.parsing import Sentence
 
 WORDS = {"DET": ["the", "a"], "ADJ": ["big", "old", "red"], "NOUN": ["cat", "dog", "sun", "sea"],
          "VERB": ["sees", "likes"], "ADP": ["near", "with"], "PUNCT": ["."]}  # fmt: skip

@@ -12,13 +12,15 @@ Read it in this order; a file imports only from chapters before its own.
     ops/        3   operations: value, gradient, equation
     cuda/       3   the same as programs for a GPU                       gradcheck: are they right?
     nn/         4   modules own what is learned
-    attention/  5   who looks at whom, and how; what it costs
-    models/     6   a GPT, and the text it writes; a parser; all attentions side by side
-    data/       7   characters, exercises, questions, a made-up world, trees
+    attention/  5   who looks at whom, and how
+    models/     6   a GPT, and the text it writes
+    data/       7   characters, exercises, questions, a made-up world
     training/   8   optimisers, schedules, the loop, checkpoints
-    tasks/      9   does pretraining put knowledge into weights? can heads parse?
+    tasks/      9   does pretraining put knowledge into weights?
     theory/     10  what attention can and cannot do: five answer sheets, checked
     report/     11  tables, pages, pictures
+    parsing/    11  a wing: heads as a dependency parser
+    measure/    11  engine room: what a step and an attention cost
     cli         12  the command line
 
 One letter an axis, and in nn/, attention/ and models/ one meaning:

@@ -17,7 +17,7 @@ def scaling(bench: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> Any:
     base = {"width": 32, "layers": 1, "context": 8, "batch": 2}
     for name, value in {"BASE": base, "AXES": axes, "TURN": 0.0}.items():
         monkeypatch.setattr(bench.scaling, name, value)
-    monkeypatch.setattr("tinyattn.training.profile.PRODUCT", 32)
+    monkeypatch.setattr("tinyattn.measure.profile.PRODUCT", 32)
     return bench.scaling
 
 

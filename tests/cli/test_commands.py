@@ -20,11 +20,11 @@ import pytest
 import treebank
 
 from tinyattn.cli import main
+from tinyattn.measure import profile as profile_module
 from tinyattn.report.progress import Progress
 from tinyattn.tasks import evaluation
 from tinyattn.tasks.recipe import load_recipe, recipe_from
 from tinyattn.tasks.runs import load_run
-from tinyattn.training import profile as profile_module
 
 AsJson = Callable[..., dict[str, Any]]
 SCORE = {"correct", "total", "accuracy", "low", "high"}

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tinyattn.models import compare
-from tinyattn.report.comparison import _spread
+from tinyattn.measure import compare
+from tinyattn.measure.comparison_report import _spread
 
 AsJson = Callable[..., dict[str, Any]]
 SMALL = ["--lengths", "16,32", "--width", 8, "--heads", 2, "--rounds", 1]
@@ -113,7 +113,7 @@ def test_labels_stand_apart_and_in_order() -> None:
 def test_many_mechanisms_fit_the_picture(tmp_path: Path) -> None:
     """More than there are colours."""
     pytest.importorskip("matplotlib")
-    from tinyattn.report.comparison import save_picture
+    from tinyattn.measure.comparison_report import save_picture
 
     names = [f"linformer,rows={n}" for n in range(1, 12)]
     found = compare(names, width=8, heads=2, lengths=(8, 16), rounds=1)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tinyattn.training import profile as module
+from tinyattn.measure import profile as module
 
 AsJson = Callable[..., dict[str, Any]]
 SMALL = [

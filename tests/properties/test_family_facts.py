@@ -12,9 +12,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from plain import seeds
 
 from tinyattn import Tensor
-from tinyattn.attention import ATTENTION, MultiHead, formula_value, hops, letters
-from tinyattn.models import new_block
+from tinyattn.attention import ATTENTION, MultiHead, hops
+from tinyattn.measure import new_block
 from tinyattn.theory import (
+    formula_value,
+    letters,
     orthonormal_singular_value,
     rank_for,
     self_attention,

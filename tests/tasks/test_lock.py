@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tinyattn.data import World
-from tinyattn.models import ParserConfig
+from tinyattn.parsing import ParserConfig
 from tinyattn.tasks import lock
 from tinyattn.tasks.conversion import convert
 from tinyattn.tasks.knowledge import RunOptions, finetune, pretrain
@@ -83,8 +83,8 @@ def test_a_parser_is_trained_by_one_alone(tmp_path: Path) -> None:
     from treebank import documents
 
     from tinyattn.attention import Penalty
-    from tinyattn.tasks.dependency import SETTINGS, train_parser
-    from tinyattn.tasks.treebank import Symbols
+    from tinyattn.parsing.training import SETTINGS, train_parser
+    from tinyattn.parsing.treebank import Symbols
 
     sentences = [sentence for document in documents(2) for sentence in document]
     symbols = Symbols.of(sentences)

@@ -14,10 +14,11 @@ from tinyattn import Tensor, gradcheck
 from tinyattn.attention import Penalty
 from tinyattn.data import Cloze, Corruption, make_world
 from tinyattn.limits import MOST, MOST_SEED
-from tinyattn.models import GPT, GPTConfig, Parser, ParserConfig
+from tinyattn.models import GPT, GPTConfig
 from tinyattn.names import ELSEWHERE
 from tinyattn.noise import Noise
-from tinyattn.tasks import RunOptions, TextExamples, probe, split
+from tinyattn.parsing import Parser, ParserConfig, split
+from tinyattn.tasks import RunOptions, TextExamples, probe
 from tinyattn.tasks.recipe import TABLES, DataSettings, home_of
 from tinyattn.tensor import OPS
 from tinyattn.training.loop import Fit

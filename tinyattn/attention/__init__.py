@@ -11,17 +11,15 @@ from tinyattn.attention.segments import in_segments, joined, look_back, look_bac
 from tinyattn.attention.bigbird import BigBird, hops, pattern
 from tinyattn.attention.linformer import Linformer, LinformerCausal
 from tinyattn.attention.latent import Latent
-from tinyattn.attention.cost import formula_value, letters
 from tinyattn.attention.influence import influence
-from tinyattn.attention.dependency import dependency_block, dependency_scores, read_arcs
 from tinyattn.attention.penalties import Penalty, focus, head_statistics, near
 from tinyattn.attention.registry import ATTENTION, options_of, parse_attention, spell_out
 
 __all__ = [
     "ABILITIES", "ATTENTION", "AttentionBlock", "BigBird", "Bilinear", "KeyValueCache", "Latent",
     "Linformer", "LinformerCausal", "MultiHead", "Penalty", "RandomSynthesizer", "Synthesizer",
-    "attend", "causal", "combined", "dependency_block", "dependency_scores", "factor", "focus",
-    "formula_value", "head_statistics", "hops", "in_segments", "influence", "joined", "letters",
+    "attend", "causal", "combined", "factor", "focus",
+    "head_statistics", "hops", "in_segments", "influence", "joined",
     "look_back", "merge", "merge_heads", "near", "options_of", "padding", "parse_attention",
-    "pattern", "read_arcs", "spell_out", "split_heads", "look_back_weights",
+    "pattern", "spell_out", "split_heads", "look_back_weights",
 ]  # fmt: skip

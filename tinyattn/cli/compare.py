@@ -61,10 +61,10 @@ def compare(
     tinyattn compare --picture attention.png
     tinyattn compare --attention bigbird,block=16 --attention linformer --lengths 1024,8192
     """
+    from tinyattn.measure import compare as run
+    from tinyattn.measure.comparison import LENGTHS
+    from tinyattn.measure.comparison_report import as_table, save_picture
     from tinyattn.models import MECHANISMS
-    from tinyattn.models import compare as run
-    from tinyattn.models.comparison import LENGTHS
-    from tinyattn.report.comparison import as_table, save_picture
     from tinyattn.report.curves import NoPicture, NotInstalled, new_figure
     from tinyattn.report.progress import Progress
 

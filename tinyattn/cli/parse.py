@@ -63,12 +63,12 @@ def parse(
     tinyattn parse en_ewt-ud-test.conllu --from runs/parse/none
     """
     from tinyattn.attention import Penalty
-    from tinyattn.data.conllu import read_conllu
-    from tinyattn.models import ParserConfig
+    from tinyattn.parsing import ParserConfig
+    from tinyattn.parsing.comparison import PENALTIES, can_have, compare_penalties, judge, name_of
+    from tinyattn.parsing.conllu import read_conllu
+    from tinyattn.parsing.training import SETTINGS
     from tinyattn.report.progress import Progress
-    from tinyattn.tasks.dependency import SETTINGS
     from tinyattn.tasks.knowledge import RunOptions
-    from tinyattn.tasks.parsers import PENALTIES, can_have, compare_penalties, judge, name_of
     from tinyattn.tasks.runs import RUN_FILES
     from tinyattn.training.settings import SettingError
 
@@ -108,7 +108,7 @@ def parse(
 
 
 def _print(rows: list[Any], as_json: bool) -> None:
-    from tinyattn.tasks.parsers import as_table
+    from tinyattn.parsing.comparison import as_table
 
     if as_json:
         print_json({"rows": [row.as_dict() for row in rows]})

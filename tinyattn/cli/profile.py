@@ -63,13 +63,13 @@ def profile(
     """
     from tinyattn.data import Batch
     from tinyattn.limits import check_numbers
+    from tinyattn.measure import profile_step
+    from tinyattn.measure.profile_report import as_table
     from tinyattn.models import GPT
     from tinyattn.noise import generator
-    from tinyattn.report.profile import as_table
     from tinyattn.report.progress import Progress
     from tinyattn.tasks.knowledge import language_model_loss
     from tinyattn.tasks.recipe import load_recipe
-    from tinyattn.training import profile_step
 
     settings = parse_settings(sets) | model_settings(attention, positions, penalties)
     made = load_recipe(recipe, config=config, overrides=settings)

@@ -9,11 +9,10 @@ from tinyattn.data.corruption import Corruption
 from tinyattn.data.cloze import Cloze, Gaps, Phrase
 from tinyattn.data.questions import answer_of, question_example
 from tinyattn.data.world import World, make_world
-from tinyattn.data.conllu import Sentence, read_conllu
 
 __all__ = [
     "MASK_CHARACTER", "PAD", "PAD_CHARACTER", "Batch", "Cloze", "Corruption", "DataError", "Gaps",
-    "Phrase", "Sentence", "Vocabulary", "World", "answer_of", "documents_of", "form_of",
-    "look_alike", "make_world", "mixed_forms", "pad_rows", "question_example", "read_conllu",
+    "Phrase", "Vocabulary", "World", "answer_of", "documents_of", "form_of",
+    "look_alike", "make_world", "mixed_forms", "pad_rows", "question_example",
     "read_pairs", "read_text", "write", "write_all",
 ]  # fmt: skip

@@ -21,7 +21,7 @@ since a name hints at a country, so a seeded generator invents everything, with 
 
 Honest limits: ten patterns are not English, a sentence names just one place, and the birth is all
 it tells. Success here shows that the machinery works, not that it would on real text. Next:
-sentences with their trees.
+training.
 """
 
 import os

@@ -2,7 +2,7 @@
 
 A language model says how likely each next symbol is. Writing means choosing one, appending it and
 asking again. The most likely one always (greedy) makes dull but reproducible text; drawing from
-the distribution makes lively text; temperature, top-k and top-p lie between. Next: a parser.
+the distribution makes lively text; temperature, top-k and top-p lie between. Next: data.
 """
 
 from __future__ import annotations

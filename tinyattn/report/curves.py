@@ -2,7 +2,7 @@
 
 A table of losses says little at a glance, a curve says it all: is it still falling, did the
 learning rate make it jump, does the validation loss follow? Needs matplotlib (the extra `plot`). A
-matplotlib that does not work costs the picture and nothing else. Next: mechanisms side by side.
+matplotlib that does not work costs the picture and nothing else. Next: what answers are made of.
 """
 
 from __future__ import annotations

@@ -12,15 +12,10 @@ from tinyattn.tasks.considered import Report, consider
 from tinyattn.tasks.conversion import convert
 from tinyattn.tasks.quickstart import quickstart
 from tinyattn.tasks.family import causal_attentions, family, with_attention
-from tinyattn.tasks.treebank import Symbols, TreeExamples, baselines, split
-from tinyattn.tasks.dependency import load_parser, parse_sentences, train_parser
-from tinyattn.tasks.parsers import attachment, compare_penalties
 
 __all__ = [
     "DocumentExamples", "Probe", "QuestionExamples", "Recipe", "Report", "RunOptions", "Score",
-    "Symbols", "TextExamples", "Trained", "TreeExamples", "alone_in", "answer", "attachment",
-    "baselines", "causal_attentions", "compare_penalties", "consider", "convert",
-    "document_examples", "family", "finetune", "load_parser", "load_recipe", "load_run", "nearest",
-    "parse_sentences", "pretrain", "probe", "question_examples", "quickstart", "score", "split",
-    "text_examples", "train_parser", "with_attention",
+    "TextExamples", "Trained", "alone_in", "answer", "causal_attentions", "consider", "convert",
+    "document_examples", "family", "finetune", "load_recipe", "load_run", "nearest", "pretrain",
+    "probe", "question_examples", "quickstart", "score", "text_examples", "with_attention",
 ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 The quickstart asks whether pretraining puts knowledge into weights; this asks which kinds of
 attention can read and keep it. Same world, same recipe, same questions; only the block that looks
-around differs. Next: from trees to batches.
+around differs. Next: what attention can and cannot do.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ import numpy as np
 from tinyattn.data.files import Content
 from tinyattn.data.text import DataError
 from tinyattn.data.vocabulary import Vocabulary
-from tinyattn.models import GPT, GPTConfig, ParserConfig
+from tinyattn.models import GPT, GPTConfig
 from tinyattn.nn import Module
 from tinyattn.tasks.lock import alone_in
 from tinyattn.tasks.recipe import Recipe, recipe_from, to_toml
@@ -117,7 +117,7 @@ def checkpoint_in(path: str | Path) -> Path:
     return path / CHECKPOINT if path.is_dir() else path
 
 
-def check_room(config: GPTConfig | ParserConfig, saved: Checkpoint) -> None:
+def check_room(config: Any, saved: Checkpoint) -> None:
     """See that a model of these sizes can be in a checkpoint, before one is made: a wrong number
     could ask for more memory than there is.
 

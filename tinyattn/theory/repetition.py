@@ -2,8 +2,8 @@
 
 A trigram model predicts a word from the two before it. Its memory is those two words, and of such
 pairs there are V²: so some pair must come again, at any temperature. What temperature zero adds is
-that the text then goes on as before, for ever (derivations/22_repetition.md). Next: what a check
-finds.
+that the text then goes on as before, for ever (derivations/22_repetition.md). Next: what a block
+costs.
 """
 
 from __future__ import annotations

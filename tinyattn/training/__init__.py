@@ -7,9 +7,6 @@ from tinyattn.training.optimizers import AdamW, Muon, make_optimizers
 from tinyattn.training.settings import SettingError, TrainSettings
 from tinyattn.training.ranks import MissingMPI, Ranks, all_ranks
 from tinyattn.training.step import BatchTooLarge, Step, StepResult
-from tinyattn.training.counting import multiply_adds
-from tinyattn.training.observer import Observer
-from tinyattn.training.profile import Profile, profile_step
 from tinyattn.training.checkpoint import Checkpoint, CheckpointError
 from tinyattn.training.metrics import Log, read_metrics
 from tinyattn.training.signals import Interrupted
@@ -17,7 +14,7 @@ from tinyattn.training.loop import Fit, TrainingFailed
 
 __all__ = [
     "AdamW", "BatchTooLarge", "Checkpoint", "CheckpointError", "Fit", "FlatParameters",
-    "Interrupted", "Log", "MissingMPI", "Muon", "Observer", "Profile", "Ranks", "Schedule",
+    "Interrupted", "Log", "MissingMPI", "Muon", "Ranks", "Schedule",
     "SettingError", "Step", "StepResult", "TrainSettings", "TrainingFailed", "all_ranks",
-    "make_optimizers", "multiply_adds", "orthogonal", "profile_step", "read_metrics",
+    "make_optimizers", "orthogonal", "read_metrics",
 ]  # fmt: skip

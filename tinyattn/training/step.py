@@ -9,8 +9,7 @@ so a run can be repeated bit for bit.
 On a GPU a shard is as large as its memory allows, and nobody waits for it: what a step measured
 stays there until it is asked for.
 
-Of the model a step sees its loss function and its parameters. Next: how many multiply-adds an
-operation needs.
+Of the model a step sees its loss function and its parameters. Next: checkpoints.
 """
 
 from __future__ import annotations

@@ -11,20 +11,14 @@ from typing import Any
 import numpy as np
 
 from tinyattn import ops
-from tinyattn.attention import (
-    BigBird,
-    MultiHead,
-    Synthesizer,
-    formula_value,
-    hops,
-    influence,
-)
+from tinyattn.attention import BigBird, MultiHead, Synthesizer, hops, influence
 from tinyattn.attention.bigbird import pattern
 from tinyattn.backend import asarray, asnumpy
 from tinyattn.models.layer import Layer
 from tinyattn.models.perceiver import Perceiver
 from tinyattn.tensor import Tensor
 from tinyattn.theory.claim import CONDITIONAL, FALSE, OPEN, TRUE, TYPO, Claim
+from tinyattn.theory.cost import formula_value
 from tinyattn.theory.finding import NEARLY, Finding, at_least, at_most, equal, every, fact
 from tinyattn.theory.lab import Lab, Whole
 

@@ -10,12 +10,13 @@ import math
 import numpy as np
 
 from tinyattn import ops
-from tinyattn.attention import AttentionBlock, Linformer, MultiHead, formula_value, influence
+from tinyattn.attention import AttentionBlock, Linformer, MultiHead, influence
 from tinyattn.attention.core import attend
 from tinyattn.nn import Parameter
 from tinyattn.tensor import Tensor
 from tinyattn.theory.claim import CONDITIONAL, FALSE, TYPO, Claim
 from tinyattn.theory.claims.family import C, D, H, new, work_of
+from tinyattn.theory.cost import formula_value
 from tinyattn.theory.finding import Finding, at_least, at_most, equal, every, fact
 from tinyattn.theory.lab import Lab, Real, Whole
 from tinyattn.theory.low_rank import (

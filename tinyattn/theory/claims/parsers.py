@@ -9,8 +9,8 @@ import math
 
 import numpy as np
 
-from tinyattn.attention.dependency import dependency_block, dependency_scores, read_arcs
 from tinyattn.theory.claim import TRUE, Claim
+from tinyattn.theory.dependency import dependency_block, dependency_scores, read_arcs
 from tinyattn.theory.finding import Finding, at_least, equal, every, fact
 from tinyattn.theory.lab import Lab, Real, Whole
 from tinyattn.theory.weights import weights_of

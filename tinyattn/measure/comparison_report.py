@@ -1,8 +1,8 @@
-"""Chapter 11, continued: mechanisms side by side, as tables and as a picture.
+"""The engine room, measuring: mechanisms side by side, as tables and as a picture.
 
 What a mechanism sees is best shown as a matrix, and how its cost grows as a slope: where both axes
 are logarithmic a power of T is a straight line, and the steeper the dearer. The picture needs
-matplotlib (the extra `plot`). Next: where the time of a step goes.
+matplotlib (the extra `plot`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tinyattn.data.files import write
-from tinyattn.models.comparison import Comparison, Row
+from tinyattn.measure.comparison import Comparison, Row
 from tinyattn.report.curves import as_png, drawing, new_figure
 
 STYLES = [("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"), ("#CC79A7", "D"), ("#E69F00", "v"),

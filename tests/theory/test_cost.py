@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 
 from tinyattn import Tensor, no_grad, ops
-from tinyattn.attention import AttentionBlock, formula_value, letters
-from tinyattn.models import MECHANISMS, new_block
+from tinyattn.attention import AttentionBlock
+from tinyattn.measure import new_block
+from tinyattn.models import MECHANISMS
 from tinyattn.tensor import OPS
+from tinyattn.theory import formula_value, letters
 
 WIDTH, HEADS = 16, 4
 OPTIONS = {  # segments and blocks of 8, so that 64 is a multiple of all

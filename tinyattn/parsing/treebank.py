@@ -1,8 +1,8 @@
-"""Chapter 9, continued: from trees to batches.
+"""A wing, parsing: from trees to batches.
 
 Sentences of one text resemble one another, so a treebank is split by documents, not by sentences.
 What a word or a tag is called becomes an id; what governs a word, and how, becomes one number too,
-so that the training room of chapter 8 can be used as it is. Next: heads that parse.
+so that the training room of the book can be used as it is. Next: heads that parse.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from tinyattn.data.batches import PAD
-from tinyattn.data.conllu import Sentence
 from tinyattn.data.text import DataError
-from tinyattn.models.parser import NO_SYMBOL, ROOT
 from tinyattn.noise import generator
+from tinyattn.parsing.conllu import Sentence
+from tinyattn.parsing.model import NO_SYMBOL, ROOT
 from tinyattn.tasks.examples import Example, Examples
 
 Tree = tuple[Sequence[int], Sequence[str]]

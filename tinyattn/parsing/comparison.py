@@ -1,8 +1,8 @@
-"""Chapter 9, the end: what the penalties do to a parser.
+"""A wing, parsing: what the penalties do to a parser.
 
 The same parser is taught with each penalty and without, and its trees for the held-out documents
 are set beside those of rules that look at no word. Beside the scores stands what the heads do, so
-that a penalty's effect can be seen where it acts. Next: reports.
+that a penalty's effect can be seen where it acts.
 """
 
 from __future__ import annotations
@@ -13,16 +13,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tinyattn.attention import ATTENTION, Penalty, dependency_block, parse_attention, read_arcs
-from tinyattn.data.conllu import Sentence
+from tinyattn.attention import ATTENTION, Penalty, parse_attention
 from tinyattn.data.text import DataError
 from tinyattn.graph import no_grad
-from tinyattn.models import ParserConfig, possible_positions
-from tinyattn.tasks.dependency import SETTINGS, load_parser, parse_sentences, train_parser
+from tinyattn.models import possible_positions
+from tinyattn.parsing import ParserConfig
+from tinyattn.parsing.conllu import Sentence
+from tinyattn.parsing.training import SETTINGS, load_parser, parse_sentences, train_parser
+from tinyattn.parsing.treebank import Symbols, Tree, baselines, split
 from tinyattn.tasks.evaluation import Score
 from tinyattn.tasks.knowledge import RunOptions
 from tinyattn.tasks.runs import held_runs
-from tinyattn.tasks.treebank import Symbols, Tree, baselines, split
+from tinyattn.theory.dependency import dependency_block, read_arcs
 from tinyattn.training.settings import SettingError, TrainSettings
 
 PENALTIES = [

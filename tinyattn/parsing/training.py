@@ -1,4 +1,4 @@
-"""Chapter 9, continued: heads that parse.
+"""A wing, parsing: heads that parse.
 
 Sheet 003 says that a dependency parse is what heads could attend to, and offers two losses that
 make heads behave as in one. Here a small parser learns from a treebank, with these losses or
@@ -20,13 +20,13 @@ from tinyattn.attention import Penalty, head_statistics
 from tinyattn.backend import asarray, asnumpy
 from tinyattn.cores import one_blas_thread
 from tinyattn.data.batches import PAD, Batch
-from tinyattn.data.conllu import Sentence
 from tinyattn.graph import no_grad
-from tinyattn.models.parser import ROOT, Parser, ParserConfig
 from tinyattn.noise import Noise
+from tinyattn.parsing.conllu import Sentence
+from tinyattn.parsing.model import ROOT, Parser, ParserConfig
+from tinyattn.parsing.treebank import Symbols, Tree, TreeExamples, fill_up, pairs, places
 from tinyattn.tasks.knowledge import RunOptions
 from tinyattn.tasks.runs import HEADER, PARSE, check_room, checkpoint_in, load_parameters, run_files
-from tinyattn.tasks.treebank import Symbols, Tree, TreeExamples, fill_up, pairs, places
 from tinyattn.tensor import Tensor
 from tinyattn.training import checkpoint
 from tinyattn.training.checkpoint import CheckpointError, check_header

@@ -12,9 +12,9 @@ from tinyattn import ops
 from tinyattn.attention import ABILITIES, ATTENTION, Penalty
 from tinyattn.backend import asnumpy
 from tinyattn.graph import no_grad
-from tinyattn.models import Parser, ParserConfig
-from tinyattn.models.parser import NO_SYMBOL, ROOT
 from tinyattn.noise import Noise
+from tinyattn.parsing import Parser, ParserConfig
+from tinyattn.parsing.model import NO_SYMBOL, ROOT
 from tinyattn.tensor import Tensor
 
 SIZES: dict[str, Any] = {"symbols": 9, "relations": 3, "context": 7, "layers": 2, "heads": 2,

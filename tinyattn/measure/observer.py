@@ -1,4 +1,4 @@
-"""Chapter 8, continued: looking on while a step computes.
+"""The engine room, measuring: looking on while a step computes.
 
 An observer is told of every op, and of what else there is in a step (PARTS), and notes how long it
 took, on how many bytes, with how many multiply-adds (counting.py). It looks at the clock of the
@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tinyattn.backend import Array
+from tinyattn.measure.counting import multiply_adds
 from tinyattn.op import Function
-from tinyattn.training.counting import multiply_adds
 
 PARTS = BETWEEN, CLIPPING, OPTIMIZER, MAIN = "between ops", "clipping", "optimizer", "main thread"
 """What a step does beside its ops: the rest of both passes through the model, which is Python, and

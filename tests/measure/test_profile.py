@@ -12,16 +12,17 @@ import numpy as np
 import pytest
 
 from tinyattn import Tensor, ops
-from tinyattn.attention import formula_value, letters
 from tinyattn.data import Batch
-from tinyattn.models import GPT, GPTConfig, new_block
+from tinyattn.measure import new_block, profile_step
+from tinyattn.measure import profile as module
+from tinyattn.measure.counting import multiply_adds
+from tinyattn.measure.observer import PARTS, Observer
+from tinyattn.models import GPT, GPTConfig
 from tinyattn.op import observed
 from tinyattn.tasks.knowledge import language_model_loss
 from tinyattn.tensor import OPS, gradients
-from tinyattn.training import make_optimizers, profile_step
-from tinyattn.training import profile as module
-from tinyattn.training.counting import multiply_adds
-from tinyattn.training.observer import PARTS, Observer
+from tinyattn.theory import formula_value, letters
+from tinyattn.training import make_optimizers
 
 rng = np.random.default_rng(0)
 

@@ -8,8 +8,9 @@ import pytest
 
 from tinyattn import Tensor
 from tinyattn.attention import ATTENTION, MultiHead, causal, influence
-from tinyattn.models import MECHANISMS, DownAndUp, compare, new_block
-from tinyattn.models.comparison import Sight, slope
+from tinyattn.measure import DownAndUp, compare, new_block
+from tinyattn.measure.comparison import Sight, slope
+from tinyattn.models import MECHANISMS
 
 T = 40
 USES = {

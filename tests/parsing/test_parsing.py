@@ -13,12 +13,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from tinyattn import ops
 from tinyattn.attention import Penalty
 from tinyattn.backend import asnumpy
-from tinyattn.data import PAD, Batch, DataError, Sentence
-from tinyattn.models import Parser, ParserConfig
-from tinyattn.models.parser import ROOT
+from tinyattn.data import PAD, Batch, DataError
 from tinyattn.noise import Noise
-from tinyattn.tasks import (
-    RunOptions,
+from tinyattn.parsing import (
+    Parser,
+    ParserConfig,
+    Sentence,
     Symbols,
     TreeExamples,
     attachment,
@@ -29,9 +29,11 @@ from tinyattn.tasks import (
     split,
     train_parser,
 )
-from tinyattn.tasks.dependency import SETTINGS, parser_loss
-from tinyattn.tasks.parsers import as_table
-from tinyattn.tasks.treebank import UNKNOWN, branching, pairs, places
+from tinyattn.parsing.comparison import as_table
+from tinyattn.parsing.model import ROOT
+from tinyattn.parsing.training import SETTINGS, parser_loss
+from tinyattn.parsing.treebank import UNKNOWN, branching, pairs, places
+from tinyattn.tasks import RunOptions
 from tinyattn.tensor import Tensor
 from tinyattn.training import CheckpointError, SettingError, checkpoint
 from tinyattn.training.loop import CHECKPOINT

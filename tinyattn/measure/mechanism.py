@@ -1,6 +1,6 @@
-"""Chapter 6, continued: every mechanism as one block.
+"""The engine room, measuring: every mechanism as one block.
 
-Most mechanisms are blocks of chapter 5. The Perceiver is a way to put layers together; to set it
+Most mechanisms are blocks of the book. The Perceiver is a way to put layers together; to set it
 beside the others it needs their form, so here its two layers with attention between text and
 latents become one block. Next: mechanisms side by side.
 """

@@ -1,9 +1,9 @@
-"""Chapter 6, continued: a parser, whose last heads are relations.
+"""A wing, parsing: a parser, whose last heads are relations.
 
 A dependency tree says for every word which word governs it, and by which relation. Sheet 003 reads
 it as attention: one head for each relation. Here the layers that we have look both ways at a
 sentence, and one more round of heads, read off rather than used, scores every word as the governor
-of every other (derivations/21_dependency_heads.md). Next: every mechanism as one block.
+of every other (derivations/21_dependency_heads.md). Next: from trees to batches.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tinyattn.data import DataError, Sentence, read_conllu
+from tinyattn.data import DataError
+from tinyattn.parsing import Sentence, read_conllu
 
 TREEBANK = """\
 # newdoc id = first

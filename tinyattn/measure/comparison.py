@@ -1,8 +1,8 @@
-"""Chapter 6, the end: mechanisms side by side.
+"""The engine room, measuring: mechanisms side by side.
 
-Chapter 5 gave formulas and refusals. Here they are tried: what does each mechanism see, how do its
-time and its memory grow with the length of the text, and how fast is it beside dense attention, on
-this computer? Next: data.
+The chapter on attention gave formulas and refusals. Here they are tried: what does each mechanism
+see, how do its time and its memory grow with the length of the text, and how fast is it beside
+dense attention, on this computer? Next: the same as tables and a picture.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from tinyattn.attention import AttentionBlock, formula_value, hops, influence, letters
-from tinyattn.cores import one_blas_thread, traced_memory
+from tinyattn.attention import AttentionBlock, hops, influence
+from tinyattn.cores import one_blas_thread
 from tinyattn.limits import TICK, check_numbers
+from tinyattn.measure import traced_memory
+from tinyattn.measure.mechanism import new_block
 from tinyattn.models.gpt import GPTConfig
-from tinyattn.models.mechanism import new_block
 from tinyattn.tensor import Tensor
+from tinyattn.theory import formula_value, letters
 
 DENSE = "multihead"
 """What the others are compared with."""

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from tinyattn.attention import dependency_block, dependency_scores, read_arcs
+from tinyattn.theory import dependency_block, dependency_scores, read_arcs
 
 HEADS = 4
 Tree = tuple[list[int], list[int]]

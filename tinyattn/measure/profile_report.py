@@ -1,9 +1,9 @@
-"""Chapter 11, continued: where the time of a step goes. Next: what answers are made of."""
+"""The engine room, measuring: a step as a table. Next: every mechanism as one block."""
 
 from __future__ import annotations
 
-from tinyattn.training.observer import Row
-from tinyattn.training.profile import Profile
+from tinyattn.measure.observer import Row
+from tinyattn.measure.profile import Profile
 
 NOTES = """\
 time: of all threads together, while they compute. bytes: of the arrays that go into an op and come

@@ -1,9 +1,9 @@
-"""Chapter 8, continued: what a step spends its time on.
+"""The engine room, measuring: what a step spends its time on.
 
 Before making a step faster one should know where its time goes, and how much of it must be. So
 here steps are taken under observation. A computer does some number of multiply-adds a second at
 best, as a large matrix product shows; what a step needs, at this rate, is the floor that it cannot
-get below. Next: checkpoints.
+get below. Next: the same as a table.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from tinyattn.backend import Array
-from tinyattn.cores import traced_memory
 from tinyattn.data.batches import Batch
 from tinyattn.limits import TICK, whole
+from tinyattn.measure import traced_memory
+from tinyattn.measure.observer import CLIPPING, OPTIMIZER, Observer, Row, part
 from tinyattn.op import observed
-from tinyattn.training.observer import CLIPPING, OPTIMIZER, Observer, Row, part
 from tinyattn.training.optimizers import Optimizer
 from tinyattn.training.step import Loss, Step
 

@@ -1,0 +1,16 @@
+"""The engine room, measuring: what a step and an attention cost. A reader may skip all of it.
+
+Nothing in the book needs these files; without them the commands `profile` and `compare` are gone.
+"""
+
+from tinyattn.measure.memory import traced_memory
+from tinyattn.measure.counting import multiply_adds
+from tinyattn.measure.observer import Observer
+from tinyattn.measure.profile import Profile, profile_step
+from tinyattn.measure.mechanism import DownAndUp, new_block
+from tinyattn.measure.comparison import Comparison, compare
+
+__all__ = [
+    "Comparison", "DownAndUp", "Observer", "Profile", "compare", "multiply_adds", "new_block",
+    "profile_step", "traced_memory",
+]  # fmt: skip
