@@ -3,15 +3,22 @@
 import itertools
 import math
 import operator
+import os
+import shutil
+import subprocess
+import sys
 import threading
 import time
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import tinyattn
 from tinyattn import Tensor, ops
+from tinyattn.cli import main
 from tinyattn.data import Batch
 from tinyattn.measure import new_block, profile_step
 from tinyattn.measure import profile as module
@@ -310,3 +317,16 @@ def test_the_rate_is_that_of_the_fastest_product(monkeypatch: pytest.MonkeyPatch
     clock = itertools.chain.from_iterable((0.0, s) for s in (4.0, 2.0, 3.0))
     monkeypatch.setattr(module.time, "thread_time", lambda: next(clock))
     assert module.product_rate(1, rounds=3) == 10**3 / 2
+
+
+def test_without_this_room_its_commands_are_gone_and_nothing_else(tmp_path: Path) -> None:
+    """A copy of the package without measure/ imports every other room, and runs its commands."""
+    without = shutil.ignore_patterns("measure", "__pycache__")
+    shutil.copytree(Path(tinyattn.__file__).parent, tmp_path / "tinyattn", ignore=without)
+    rooms = "attention, cli, models, parsing, report, tasks, theory, training"
+    look = f"from tinyattn import {rooms}; print(*cli.main.commands)"
+    run = subprocess.run(
+        [sys.executable, "-c", look], cwd=tmp_path, capture_output=True, text=True, check=True,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )  # fmt: skip
+    assert {*run.stdout.split()} == {*main.commands} - {"compare", "profile"}

@@ -15,6 +15,7 @@ import signal
 import sys
 import time
 import warnings
+from importlib.util import find_spec
 from typing import Any, NoReturn
 
 import click
@@ -156,7 +157,10 @@ def main() -> None:
 
 
 for command in (
-    quickstart, world, pretrain, finetune, evaluate, baseline, generate, convert, compare, parse,
-    profile, claims, info,
+    quickstart, world, pretrain, finetune, evaluate, baseline, generate, convert, parse, claims,
+    info,
 ):  # fmt: skip
     main.add_command(command)
+if find_spec("tinyattn.measure"):  # it belongs to the engine room, which may have been deleted
+    main.add_command(compare)
+    main.add_command(profile)

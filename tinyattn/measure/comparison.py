@@ -18,11 +18,11 @@ import numpy as np
 from tinyattn.attention import AttentionBlock, hops, influence
 from tinyattn.cores import one_blas_thread
 from tinyattn.limits import TICK, check_numbers
-from tinyattn.measure import traced_memory
 from tinyattn.measure.mechanism import new_block
+from tinyattn.measure.memory import traced_memory
 from tinyattn.models.gpt import GPTConfig
 from tinyattn.tensor import Tensor
-from tinyattn.theory import formula_value, letters
+from tinyattn.theory.cost import formula_value, letters
 
 DENSE = "multihead"
 """What the others are compared with."""

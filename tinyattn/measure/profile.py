@@ -19,7 +19,7 @@ import numpy as np
 from tinyattn.backend import Array
 from tinyattn.data.batches import Batch
 from tinyattn.limits import TICK, whole
-from tinyattn.measure import traced_memory
+from tinyattn.measure.memory import traced_memory
 from tinyattn.measure.observer import CLIPPING, OPTIMIZER, Observer, Row, part
 from tinyattn.op import observed
 from tinyattn.training.optimizers import Optimizer

@@ -17,8 +17,8 @@ from tinyattn.attention import ATTENTION, Penalty, parse_attention
 from tinyattn.data.text import DataError
 from tinyattn.graph import no_grad
 from tinyattn.models import possible_positions
-from tinyattn.parsing import ParserConfig
 from tinyattn.parsing.conllu import Sentence
+from tinyattn.parsing.model import ParserConfig
 from tinyattn.parsing.training import SETTINGS, load_parser, parse_sentences, train_parser
 from tinyattn.parsing.treebank import Symbols, Tree, baselines, split
 from tinyattn.tasks.evaluation import Score
