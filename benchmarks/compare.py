@@ -24,7 +24,7 @@ from rows import Notes, compared
 from table import Row, head, time_text
 from workloads import races
 
-from tinyattn.cores import available_cores
+from tinyattn.parallel.threads import available_cores
 
 PARTS = ("step", "others", "generation", "attention", "busy", "import")
 IMPORT_SECONDS = 0.15

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from workloads import Race
 
-from tinyattn.cores import available_cores, one_blas_thread
 from tinyattn.data.batches import Batch
 from tinyattn.graph import no_grad
 from tinyattn.measure import Observer, multiply_adds
@@ -19,6 +18,7 @@ from tinyattn.measure.profile import product_rate
 from tinyattn.models import GPT, GPTConfig
 from tinyattn.models.generate import continuations
 from tinyattn.op import observed
+from tinyattn.parallel.threads import available_cores, one_blas_thread
 from tinyattn.tasks.knowledge import language_model_loss
 from tinyattn.tensor import gradients
 

@@ -3,7 +3,7 @@
 import platform
 from pathlib import Path
 
-from tinyattn.cores import available_cores, blas
+from tinyattn.parallel.threads import available_cores, blas
 
 
 def machine() -> str:

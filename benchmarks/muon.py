@@ -17,11 +17,11 @@ from unittest import mock
 
 import numpy as np
 
-from tinyattn.cores import keep_freed_memory
 from tinyattn.data import make_world
 from tinyattn.data.batches import Batch
 from tinyattn.data.vocabulary import Vocabulary
 from tinyattn.models import GPT, GPTConfig
+from tinyattn.parallel.threads import keep_freed_memory
 from tinyattn.tasks.knowledge import RunOptions, language_model_loss, pretrain
 from tinyattn.tasks.recipe import load_recipe
 from tinyattn.training import optimizers

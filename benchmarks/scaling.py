@@ -21,11 +21,11 @@ from pathlib import Path
 import numpy as np
 from machine import machine
 
-from tinyattn.cores import keep_freed_memory
 from tinyattn.data import Batch
 from tinyattn.measure import Profile, profile_step
 from tinyattn.measure.comparison import slope
 from tinyattn.models import GPT, GPTConfig
+from tinyattn.parallel.threads import keep_freed_memory
 from tinyattn.tasks.knowledge import language_model_loss
 from tinyattn.training import Step, make_optimizers
 

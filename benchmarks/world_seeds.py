@@ -10,8 +10,8 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from tinyattn.cores import keep_freed_memory
 from tinyattn.data import make_world
+from tinyattn.parallel.threads import keep_freed_memory
 from tinyattn.tasks.evaluation import answer, score
 from tinyattn.tasks.knowledge import RunOptions, finetune, pretrain
 from tinyattn.tasks.recipe import load_recipe

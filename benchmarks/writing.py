@@ -16,11 +16,11 @@ import numpy as np
 from machine import machine
 
 from tinyattn import Tensor, ops
-from tinyattn.cores import keep_freed_memory, one_blas_thread
 from tinyattn.graph import no_grad
 from tinyattn.models import GPT, GPTConfig
 from tinyattn.models.generate import generate
 from tinyattn.op import observed
+from tinyattn.parallel.threads import keep_freed_memory, one_blas_thread
 
 A5 = GPTConfig(vocabulary=256)
 ROUNDS, PROMPT, COUNT = 11, 8, 120

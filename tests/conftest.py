@@ -8,7 +8,7 @@ import strict
 from hypothesis import Phase, settings
 
 from tinyattn.backend import Device, register
-from tinyattn.cores import one_blas_thread
+from tinyattn.parallel.threads import one_blas_thread
 
 if os.environ.get("TINYATTN_CUDA_ON_CPU"):  # python tests/cuda_on_cpu
     import cuda_on_cpu

@@ -11,10 +11,10 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from tinyattn import Tensor, no_grad
-from tinyattn.cores import SWITCH_SECONDS, one_blas_thread, worker_threads
 from tinyattn.graph import recording
 from tinyattn.kernels.cuda import products
 from tinyattn.measure import traced_memory
+from tinyattn.parallel.threads import SWITCH_SECONDS, one_blas_thread, worker_threads
 
 
 def blas_threads() -> list[int]:
@@ -97,7 +97,7 @@ def test_memory_that_somebody_else_traces_is_traced_on() -> None:
 
 FAULTS = """
 import resource, sys, threading, numpy as np
-from tinyattn.cores import keep_freed_memory
+from tinyattn.parallel.threads import keep_freed_memory
 if sys.argv[1] == "keep":
     keep_freed_memory()
 def work():

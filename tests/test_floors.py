@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import tinyattn
+import tinyattn.threads
 import tinyattn.training
 from tinyattn.dispatch import FORMULAS, KERNELS
 from tinyattn.tensor import OPS
@@ -134,13 +135,13 @@ def test_only_the_backend_knows_cupy() -> None:
         for file in FILES
         if "cupy" in ast.unparse(WithoutText().visit(ast.parse(file.read_text())))
     ]
-    assert knows == ["backend.py"]
+    assert knows == ["backend.py", "ranks.py"]  # the second connects them, in parallel/
 
 
-@pytest.mark.parametrize("name", [name for name, _ in KERNELS])
-def test_a_kernel_takes_the_arguments_of_its_formula(name: str) -> None:
+@pytest.mark.parametrize(("name", "device"), KERNELS)
+def test_a_kernel_takes_the_arguments_of_its_formula(name: str, device: str) -> None:
     taken = [list(inspect.signature(function).parameters)
-             for function in (KERNELS[name, "cuda"].run, FORMULAS[name])]  # fmt: skip
+             for function in (KERNELS[name, device].run, FORMULAS[name])]  # fmt: skip
     assert taken[0] == taken[1]
 
 

@@ -4,7 +4,7 @@ Read it in this order; a file imports only from chapters before its own.
 
     backend     1   which module made this array; host and device        sums: of very many numbers
     names       1   what a wrong name was meant to be                    limits: numbers to be meant
-    cores       1   the cores of this computer, and their memory         noise: random bits
+    threads     1   who else could do a part of the work                 noise: random bits
     twins       1   what is another program on a GPU
     graph       2   how a gradient finds its way back
     tensor      2   an array that remembers how it was made
@@ -20,6 +20,7 @@ Read it in this order; a file imports only from chapters before its own.
     theory/     10  what attention can and cannot do: five answer sheets, checked
     report/     11  tables, pages, pictures
     parsing/    11  a wing: heads as a dependency parser
+    parallel/   11  engine room: threads, processes, the step they share
     measure/    11  engine room: what a step and an attention cost
     cli         12  the command line
 

@@ -10,7 +10,7 @@ runs on both:
 
 No global switch says where we compute; the arrays decide. A device is named only where an array
 is born (`asarray(..., device="cuda")`) and where it crosses over (`asnumpy`). This is the only
-file of the package that imports CuPy. Next: sums of very many numbers (sums.py).
+file of the book that imports CuPy. Next: sums of very many numbers (sums.py).
 """
 
 from __future__ import annotations
@@ -179,23 +179,6 @@ def describe_gpu() -> list[str]:
         f"memory: {free / gigabyte:.1f} of {total / gigabyte:.1f} GB free; pool: "
         f"{pool.used_bytes() / gigabyte:.1f} GB in use, {pool.total_bytes() / gigabyte:.1f} held",
     ]
-
-
-def connect_gpus(rank: int, size: int) -> Any:
-    """CuPy's communicator over NCCL for `size` processes, each with a GPU, which MPI has started.
-
-    Raises: RuntimeError if there is no GPU, or no NCCL, or the processes do not find each other.
-    """
-    get_device("cuda")
-    try:
-        from cupyx.distributed import init_process_group
-
-        return init_process_group(size, rank, use_mpi=True)
-    except (ImportError, AttributeError, RuntimeError) as error:
-        raise RuntimeError(
-            f"the GPUs of {size} processes cannot be connected: {error}; each process needs one, "
-            "and NCCL, which is in nvidia-nccl-cu13 (or -cu12) on PyPI"
-        ) from error
 
 
 def tiles(length: int, width: int, xp: Any = np) -> Iterator[slice]:

@@ -6,7 +6,7 @@ from serving import serve
 
 import tinyattn
 from tinyattn import Tensor, ops
-from tinyattn.cores import one_blas_thread
+from tinyattn.parallel.threads import one_blas_thread
 
 
 def both_ways(q, k, v, g, probe) -> list[float]:

@@ -36,7 +36,7 @@ def choose(parser: argparse.ArgumentParser) -> argparse.Namespace:
     """What the command line says; with --keep, do as tinyattn's command line does for itself."""
     chosen = parser.parse_args()
     if chosen.keep:
-        from tinyattn.cores import keep_freed_memory
+        from tinyattn.parallel.threads import keep_freed_memory
 
         keep_freed_memory()
     return chosen

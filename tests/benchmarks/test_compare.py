@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info
 
-from tinyattn.cores import available_cores
 from tinyattn.models import GPT, GPTConfig
+from tinyattn.parallel.threads import available_cores
 from tinyattn.tensor import Tensor
 from tinyattn.training.optimizers import AdamW
 

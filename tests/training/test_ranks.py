@@ -18,22 +18,21 @@ import pytest
 from click.testing import CliRunner
 
 from tinyattn.cli import main
-from tinyattn.cores import available_cores
 from tinyattn.data import make_world
-from tinyattn.training import checkpoint
-from tinyattn.training.loop import CHECKPOINT
-from tinyattn.training.metrics import METRICS, read_metrics
-from tinyattn.training.ranks import (
-    ALONE,
+from tinyattn.parallel.ranks import (
     LAUNCHED,
     NEIGHBOURS,
     PLACE,
-    MissingMPI,
     MPIRanks,
-    Ranks,
-    all_ranks,
+    default_workers,
+    joined,
     started,
 )
+from tinyattn.parallel.threads import available_cores
+from tinyattn.training import checkpoint
+from tinyattn.training.loop import CHECKPOINT
+from tinyattn.training.metrics import METRICS, read_metrics
+from tinyattn.training.ranks import ALONE, MissingMPI, Ranks, all_ranks
 
 needs_mpi = pytest.mark.skipif(
     importlib.util.find_spec("mpi4py") is None or shutil.which("mpiexec") is None,
@@ -183,9 +182,9 @@ def test_an_error_of_one_process_ends_all(world: Path, tmp_path: Path) -> None:
     file = tmp_path / "alone.py"
     file.write_text(
         "import sys\n"
-        "from tinyattn.training.ranks import all_ranks\n"
+        "from tinyattn.parallel.ranks import joined\n"
         "from tinyattn.cli import main\n"
-        "corpus = sys.argv[1] if all_ranks().rank else sys.argv[2]\n"
+        "corpus = sys.argv[1] if joined('cpu').rank else sys.argv[2]\n"
         "sys.argv[1:] = ['pretrain', corpus, *sys.argv[3:]]\n"
         "main()\n"
     )
@@ -215,9 +214,9 @@ def test_processes_that_were_told_different_things_say_so(world: Path, tmp_path:
     file = tmp_path / "differ.py"
     file.write_text(
         "import sys\n"
-        "from tinyattn.training.ranks import all_ranks\n"
+        "from tinyattn.parallel.ranks import joined\n"
         "from tinyattn.cli import main\n"
-        "sys.argv += [sys.argv.pop(1), str(int(sys.argv.pop(1)) + all_ranks().rank)]\n"
+        "sys.argv += [sys.argv.pop(1), str(int(sys.argv.pop(1)) + joined('cpu').rank)]\n"
         "main()\n"
     )
     for option in ("--seed", "--workers"):
@@ -233,11 +232,9 @@ def test_processes_that_were_told_different_things_say_so(world: Path, tmp_path:
 
 
 def test_alone_there_is_nobody_to_wait_for() -> None:
-    ranks = all_ranks()
-    assert type(ranks) is Ranks and ranks.writes and ranks.any_of(True) and not ranks.any_of(False)
-    array = np.arange(3)
-    ranks.add_up(array)
-    assert array.tolist() == [0, 1, 2]
+    for ranks in (all_ranks(np), all_ranks(np, "cuda")):
+        assert type(ranks) is Ranks and ranks.writes
+        assert ranks.any_of(True) and not ranks.any_of(False)
 
 
 @pytest.fixture
@@ -246,9 +243,9 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     for name in (*LAUNCHED, *NEIGHBOURS, *PLACE):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setitem(sys.modules, "mpi4py", None)
-    all_ranks.cache_clear()
+    joined.cache_clear()
     yield monkeypatch
-    all_ranks.cache_clear()
+    joined.cache_clear()
 
 
 @pytest.mark.parametrize("name", LAUNCHED)
@@ -258,17 +255,17 @@ def test_what_a_scheduler_left_in_the_environment_is_named(
     """A number above 1 without MPI, and what is no number; nothing, and 1, are nobody."""
     for text in ("", " ", "1"):
         alone.setenv(name, text)
-        all_ranks.cache_clear()
-        assert started() == 1 and all_ranks() is ALONE
-    all_ranks.cache_clear()
+        joined.cache_clear()
+        assert started() == 1 and all_ranks(np) is ALONE
+    joined.cache_clear()
     for text in ("x", "0", "-3", "2.5", "٣", "9" * 9, "9" * 30, "9" * 5000):
         alone.setenv(name, text)
         rule = f"^{name}, in the environment, must be a whole number from [01] to 100000000; got"
         with pytest.raises(MissingMPI, match=f"{rule} .* unset it to"):
-            all_ranks()
+            all_ranks(np)
     alone.setenv(name, "4")
     with pytest.raises(MissingMPI, match=f"mpi4py is missing; .* alone, unset {name}, which says"):
-        all_ranks()
+        all_ranks(np)
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("one\ntwo\n")
     for words, message in [
@@ -283,16 +280,16 @@ def test_what_a_scheduler_left_in_the_environment_is_named(
 def test_neighbours_and_places_count_where_there_are_others(alone: pytest.MonkeyPatch) -> None:
     for name in (*NEIGHBOURS, *PLACE):
         alone.setenv(name, "x")
-    assert ALONE.workers == Ranks().workers == available_cores()
+    assert default_workers(ALONE) == default_workers(Ranks()) == available_cores()
     others = MPIRanks.__new__(MPIRanks)
     others.size = 10**6
     with pytest.raises(MissingMPI, match=f"^{NEIGHBOURS[0]}, in the environment, must be"):
-        others.workers  # noqa: B018
+        default_workers(others)
     alone.setenv(NEIGHBOURS[0], "")
     alone.setenv(NEIGHBOURS[1], "1")
-    assert others.workers == available_cores()
+    assert default_workers(others) == available_cores()
     alone.delenv(NEIGHBOURS[1])
-    assert others.workers == 1
+    assert default_workers(others) == 1
 
 
 def test_an_mpi_that_sees_others_says_how_to_run_alone(alone: pytest.MonkeyPatch) -> None:
@@ -307,10 +304,10 @@ def test_an_mpi_that_sees_others_says_how_to_run_alone(alone: pytest.MonkeyPatch
 
     with pytest.raises(MissingMPI, match=r"4 processes were started, and mpi4py sees 1: .*, unset "
                                          r"SLURM_STEP_NUM_TASKS, which says 4"):  # fmt: skip
-        all_ranks()
+        all_ranks(np)
     alone.setitem(sys.modules, "mpi4py", WithoutLibrary())
     with pytest.raises(MissingMPI, match=r"finds no MPI; .* alone, unset SLURM_STEP_NUM_TASKS"):
-        all_ranks()
+        all_ranks(np)
 
 
 def test_without_mpi4py_it_is_said_what_to_install(

@@ -19,9 +19,9 @@ from importlib.util import find_spec
 from typing import Any, NoReturn
 
 import click
+import numpy as np
 
 from tinyattn import __version__
-from tinyattn.cores import keep_freed_memory
 from tinyattn.cli.claims import claims
 from tinyattn.cli.compare import compare
 from tinyattn.cli.info import info
@@ -33,6 +33,7 @@ from tinyattn.cli.types import option_for
 from tinyattn.cli.train import finetune, pretrain, quickstart
 from tinyattn.cli.use import baseline, convert, evaluate, generate
 from tinyattn.cli.world import world
+from tinyattn.threads import NoThreads, keep_freed_memory
 
 __all__ = ["main"]
 
@@ -60,7 +61,7 @@ class Commands(click.Group):
             return super().invoke(ctx)
         except (DataError, CheckpointError, ScoresError, TrainingFailed) as error:
             _fail(str(error), 1)
-        except (SettingError, DeviceMissing, WorldExists, MissingMPI) as error:
+        except (SettingError, DeviceMissing, WorldExists, MissingMPI, NoThreads) as error:
             _fail(str(error), 2)
         except RanksDiffer as error:
             _fail(str(error), 2, all_know=True)
@@ -68,7 +69,7 @@ class Commands(click.Group):
             _fail("stopped at once; what was written before is kept", 130)
         except Interrupted as error:
             again = [word for word in sys.argv[1:] if word not in ("--overwrite", "--resume")]
-            together = f"mpiexec -n {started()} " if started() > 1 else ""
+            together = f"mpiexec -n {started(np)[0]} " if started(np)[0] > 1 else ""
             how = f"go on with: {together}tinyattn {shlex.join(again)} --resume"
             if ctx.invoked_subcommand in ("quickstart", "parse"):
                 how = (f"a {ctx.invoked_subcommand} cannot be resumed; start it again, "
@@ -116,7 +117,7 @@ def _fail(message: str, status: int, *, all_know: bool = False) -> NoReturn:
     from tinyattn.training.ranks import ALONE, MissingMPI, all_ranks
 
     try:
-        ranks = all_ranks()
+        ranks = all_ranks(np)
     except MissingMPI:
         ranks = ALONE  # there are no others that this one knows of
     if not ranks.writes:
@@ -146,14 +147,15 @@ def main() -> None:
     tinyattn evaluate world/birth_dev.tsv
     """
     warnings.simplefilter("ignore", RuntimeWarning)  # what is not finite is noticed, and said once
-    keep_freed_memory()
+    keep_freed_memory(np)
     command = click.get_current_context().invoked_subcommand
     if command not in ("pretrain", "finetune"):
-        from tinyattn.training.ranks import started, to_be_alone
+        from tinyattn.training.ranks import started
 
-        if started() > 1:
+        number, to_be_alone = started(np)
+        if number > 1:
             raise click.UsageError(f"several processes can share pretrain and finetune, not "
-                                   f"{command}; leave out mpiexec{to_be_alone()}")  # fmt: skip
+                                   f"{command}; leave out mpiexec{to_be_alone}")  # fmt: skip
 
 
 for command in (

@@ -60,12 +60,13 @@ def _about_machine() -> dict[str, Any]:
 
     from tinyattn.attention import spell_out
     from tinyattn.backend import describe_gpu
-    from tinyattn.cores import available_cores, blas
     from tinyattn.models import MECHANISMS
     from tinyattn.report import curves
     from tinyattn.tasks.recipe import recipe_names, recipe_summary
+    from tinyattn.threads import cores_and_blas
 
     no_picture = curves.why_none()
+    threads, blas = cores_and_blas(np)
     cuda: str | list[str]
     try:
         devices, cuda = ["cpu", "cuda"], describe_gpu()
@@ -75,8 +76,8 @@ def _about_machine() -> dict[str, Any]:
         "version": __version__,
         "devices": devices,
         "backend": f"numpy {np.__version__}",
-        "threads": available_cores(),
-        "blas": blas(),
+        "threads": threads,
+        "blas": blas,
         "cuda": cuda,
         "pictures": f"no: {no_picture}" if no_picture else "matplotlib",
         "recipes": {name: recipe_summary(name) for name in recipe_names()},

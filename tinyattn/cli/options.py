@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from tinyattn.cli.types import FILE, FOLDER, Amount, Choice, parse_penalties, parse_settings
 from tinyattn.limits import MOST_SEED, MOST_WORKERS, seed_of
@@ -116,7 +117,7 @@ def open_stage(
     from tinyattn.training.ranks import all_ranks
 
     try:
-        ranks = all_ranks(options["device"])
+        ranks = all_ranks(np, options["device"])
     except RuntimeError as error:
         raise DeviceMissing(str(error)) from error
     settings = parse_settings(options["sets"]) | extra

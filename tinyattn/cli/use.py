@@ -213,11 +213,13 @@ def generate(
     top_p: float | None, unknown: str, seed: int, device: str, as_json: bool,
 ) -> None:  # fmt: skip
     """Let a model continue a text."""
-    from tinyattn.cores import one_blas_thread
+    import numpy as np
+
     from tinyattn.data.text import DataError
     from tinyattn.models import generate as write
     from tinyattn.noise import generator
     from tinyattn.tasks.runs import load_run
+    from tinyattn.threads import one_thread
 
     if temperature == 0 and (top_k or top_p):
         raise click.UsageError("--top-k and --top-p choose what is drawn from; --temperature 0 "
@@ -231,7 +233,7 @@ def generate(
     if not as_json:
         click.echo(text, nl=False)
     rng = generator(seed)
-    with one_blas_thread():
+    with one_thread(np):
         for (i,) in write(trained.model, ids[None], count, temperature=temperature, top_k=top_k,
                           top_p=top_p, rng=rng):  # fmt: skip
             text += trained.vocabulary.decode([i])

@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 
 from tinyattn.attention import AttentionBlock, hops, influence
-from tinyattn.cores import one_blas_thread
 from tinyattn.limits import TICK, check_numbers
 from tinyattn.measure.mechanism import new_block
 from tinyattn.measure.memory import traced_memory
 from tinyattn.models.gpt import GPTConfig
 from tinyattn.tensor import Tensor
 from tinyattn.theory.cost import formula_value, letters
+from tinyattn.threads import one_thread
 
 DENSE = "multihead"
 """What the others are compared with."""
@@ -116,7 +116,7 @@ def compare(
     entries = {key: _Contestant(sights[key[0]], key[1]) for key in [*wanted, *dense.values()]}
     rounds_at = {T: rounds * min(8, max(1, max(lengths) // T)) for T in {*lengths, length}}
     on_start(0, sum((1 + rounds_at[T]) * T for T in rounds_at) * len(entries))
-    with one_blas_thread():  # as in training, where each thread has sequences of its own
+    with one_thread(np):  # as in training, where each thread has sequences of its own
         for T in sorted(rounds_at):
             _race([*entries.values()], T, rounds_at[T], on_step)
     rows = {

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from tinyattn.backend import asnumpy
-from tinyattn.cores import available_cores, worker_threads
+from tinyattn.backend import asnumpy, get_device
 from tinyattn.graph import no_grad
-from tinyattn.limits import MOST_WORKERS, whole
+from tinyattn.limits import whole
 from tinyattn.models.gpt import GPT
+from tinyattn.threads import side_by_side
 
 TOGETHER = 16, 64
 """Texts that are continued together: fewest, for what is done once a step is shared by them, and
@@ -147,18 +146,15 @@ def continuations(
 ) -> list[np.ndarray]:
     """What most likely follows each text: `count` symbols, or fewer, of which the last is `end`.
 
-    Texts of about the same length are continued together, in groups that the cores share. The
-    result does not depend on how many cores there are.
+    Texts of about the same length are continued together, in groups that threads may share. The
+    result does not depend on how many there are.
 
     Args:
         use_cache: see `generate`.
-        workers: threads; by default one a core, and on a GPU one.
+        workers: threads; see `side_by_side`.
         on_written: told how many texts are done, each time that a group is.
     """
     order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
-    if workers is None:
-        workers = min(available_cores(), MOST_WORKERS) if model.device == "cpu" else 1
-    whole("workers", workers, 1, MOST_WORKERS)
     fewest, most = TOGETHER
     together = min(most, max(fewest, math.ceil(len(order) / SHARES)))
     groups = [order[i : i + together] for i in range(0, len(order), together)]
@@ -169,11 +165,11 @@ def continuations(
         return _written_together(begun, steps, count, end)
 
     written = [np.empty(0, np.int64)] * len(order)
-    with worker_threads(), ThreadPoolExecutor(workers) as executor:
-        for group, rows in zip(groups, executor.map(write, groups), strict=True):
-            for i, row in zip(group, rows, strict=True):
-                written[i] = row
-            on_written(len(group))
+    xp = get_device(model.device).xp
+    for group, rows in zip(groups, side_by_side(xp, write, groups, workers), strict=True):
+        for i, row in zip(group, rows, strict=True):
+            written[i] = row
+        on_written(len(group))
     return written
 
 

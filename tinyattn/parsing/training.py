@@ -18,7 +18,6 @@ import numpy as np
 from tinyattn import ops
 from tinyattn.attention import Penalty, head_statistics
 from tinyattn.backend import asarray, asnumpy
-from tinyattn.cores import one_blas_thread
 from tinyattn.data.batches import PAD, Batch
 from tinyattn.graph import no_grad
 from tinyattn.noise import Noise
@@ -28,6 +27,7 @@ from tinyattn.parsing.treebank import Symbols, Tree, TreeExamples, fill_up, pair
 from tinyattn.tasks.knowledge import RunOptions
 from tinyattn.tasks.runs import HEADER, PARSE, check_room, checkpoint_in, load_parameters, run_files
 from tinyattn.tensor import Tensor
+from tinyattn.threads import one_thread
 from tinyattn.training import checkpoint
 from tinyattn.training.checkpoint import CheckpointError, check_header
 from tinyattn.training.loop import Fit
@@ -115,7 +115,7 @@ def parse_sentences(
     sums: Counter[str] = Counter()
     encoded = symbols.encode(sentences)
     by_length = sorted(range(len(sentences)), key=lambda i: len(sentences[i]))
-    with one_blas_thread():
+    with one_thread(np):
         for start in range(0, len(by_length), TOGETHER):
             rows = by_length[start : start + TOGETHER]
             inputs = fill_up([encoded[i] for i in rows])

@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from tinyattn.cores import one_blas_thread
+import numpy as np
+
 from tinyattn.theory.claim import CONDITIONAL, DRAWS, Claim, Result, judge
 from tinyattn.theory.claims import QUESTIONS
+from tinyattn.threads import one_thread
 
 
 def _place(claim: Claim) -> tuple[str, list[tuple[int, int, str]]]:
@@ -42,7 +44,7 @@ def judge_all(
 ) -> list[Result]:
     """Try each of them."""
     results = []
-    with one_blas_thread():
+    with one_thread(np):
         for claim in claims:
             results.append(judge(claim, draws=draws, seed=seed, device=device))
             on_result(results[-1])

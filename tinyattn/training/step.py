@@ -25,11 +25,12 @@ from typing import Any
 import numpy as np
 
 from tinyattn.backend import Array, asnumpy, on_gpu, tiles
-from tinyattn.cores import worker_threads
 from tinyattn.data.batches import Batch
 from tinyattn.dispatch import dispatched
 from tinyattn.limits import MOST_WORKERS, seed_of, whole
 from tinyattn.noise import Noise
+from tinyattn.parallel.ranks import MPIRanks, default_workers
+from tinyattn.parallel.threads import worker_threads
 from tinyattn.tensor import Tensor, gradients
 from tinyattn.training.optimizers import Optimizer
 from tinyattn.training.parameters import add_gradients
@@ -120,7 +121,10 @@ class Step:
         self.seed = seed_of(seed)
         self.xp = optimizers[0].flat.xp
         self.workers = whole(
-            "workers", workers or (1 if on_gpu(self.xp) else ranks.workers), 1, MOST_WORKERS
+            "workers",
+            workers or (1 if on_gpu(self.xp) else default_workers(ranks)),
+            1,
+            MOST_WORKERS,
         )
         ranks.agree(f"workers {self.workers}")  # they decide what each takes of a batch
         self.executor = ThreadPoolExecutor(self.workers)
@@ -214,6 +218,7 @@ class Step:
         for loss in losses:
             total += loss
         for array in (total, *(optimizer.flat.grads for optimizer in self.optimizers)):
+            assert isinstance(self.ranks, MPIRanks)
             self.ranks.add_up(array)
         return [total[0]]
 

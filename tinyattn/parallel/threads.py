@@ -1,9 +1,9 @@
-"""Chapter 1b: the cores of this computer, and the memory that they share.
+"""The engine room, in parallel: the cores of this computer, and the memory that they share.
 
 NumPy computes on one core, except in matrix products, where its BLAS takes all of them: small
 products gain little by that, and everything else nothing. So here each core has a thread of ours,
 with a part of the work and its own products. What that needs from the interpreter, the BLAS and the
-C library stands here. Next: random bits (noise.py).
+C library stands here. Next: all parameters in one array (flat.py).
 """
 
 from __future__ import annotations
@@ -12,8 +12,13 @@ import ctypes
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from tinyattn.backend import on_gpu
+from tinyattn.limits import MOST_WORKERS, whole
 
 SWITCH_SECONDS = 2e-4
 """How long a worker thread may keep the interpreter while another waits for it. With two workers,
@@ -106,6 +111,20 @@ def worker_threads() -> Iterator[None]:
     """
     with _switching(), one_blas_thread():
         yield
+
+
+def side_by_side(
+    xp: Any, function: Callable[[Any], Any], items: Iterable[Any], workers: int | None = None
+) -> Iterator[Any]:
+    """`function` of each item, in the order of the items, computed by threads that share them."""
+    if workers is None:
+        workers = 1 if on_gpu(xp) else min(available_cores(), MOST_WORKERS)
+    return _shared(function, items, whole("workers", workers, 1, MOST_WORKERS))
+
+
+def _shared(function: Callable[[Any], Any], items: Iterable[Any], workers: int) -> Iterator[Any]:
+    with worker_threads(), ThreadPoolExecutor(workers) as executor:
+        yield from executor.map(function, items)
 
 
 def keep_freed_memory() -> None:

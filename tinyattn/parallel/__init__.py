@@ -1,0 +1,64 @@
+"""The engine room, in parallel: threads, processes, and the step of training that they share.
+
+A reader may skip all of it. Here stands what each function of the book becomes when this room is
+there; without it one thread of one process does everything, with the same answers. What a command
+may not need is imported when it is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+from tinyattn.dispatch import kernel
+from tinyattn.parallel import threads
+
+if TYPE_CHECKING:
+    from tinyattn.training.ranks import Ranks
+
+__all__ = ["threads"]
+
+
+@kernel("side_by_side", "cuda")
+@kernel("side_by_side", "cpu")
+def side_by_side(
+    xp: Any, function: Callable[[Any], Any], items: Iterable[Any], workers: int | None = None
+) -> Iterator[Any]:
+    """`threads.side_by_side` with a thread for each core, on a GPU with one."""
+    return threads.side_by_side(xp, function, items, workers)
+
+
+@kernel("one_thread", "cuda")
+@kernel("one_thread", "cpu")
+def one_thread(xp: Any) -> AbstractContextManager[None]:
+    """Limits the BLAS to one thread."""
+    return threads.one_blas_thread()
+
+
+@kernel("keep_freed_memory", "cpu")
+def keep_freed_memory(xp: Any) -> None:
+    """Makes the C library the pool of arrays."""
+    threads.keep_freed_memory()
+
+
+@kernel("cores_and_blas", "cpu")
+def cores_and_blas(xp: Any) -> tuple[int, str]:
+    """What threads and products run on here."""
+    return threads.available_cores(), threads.blas()
+
+
+@kernel("all_ranks", "cpu")
+def all_ranks(xp: Any, device: str = "cpu") -> Ranks:
+    """The processes that mpiexec started."""
+    from tinyattn.parallel.ranks import joined
+
+    return joined(device)
+
+
+@kernel("started", "cpu")
+def started(xp: Any) -> tuple[int, str]:
+    """What the environment says of mpiexec, or of a scheduler."""
+    from tinyattn.parallel.ranks import started, to_be_alone
+
+    return started(), to_be_alone()
