@@ -9,8 +9,9 @@ import pytest
 from cases import CASES, Case, cotangent_of, every_case, normal
 from numpy.testing import assert_allclose, assert_array_equal
 
-from tinyattn import Tensor, backend, gradcheck, ops
+from tinyattn import Tensor, gradcheck, ops
 from tinyattn.backend import asarray, asnumpy
+from tinyattn.kernels.cpu import tiles
 from tinyattn.noise import Noise
 from tinyattn.op import op as make_op
 from tinyattn.tensor import OPS
@@ -89,7 +90,7 @@ def test_order_in_memory_does_not_matter(name: str, case: Case, device: str) -> 
 @every_case
 def test_tiles_do_not_show(name: str, case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = case.gradients(name, case.leaves(), cotangent_of(case))
-    monkeypatch.setattr(backend, "TILE", 4)  # several tiles even for the small arrays here
+    monkeypatch.setattr(tiles, "TILE", 4)  # several tiles even for the small arrays here
     tiled = case.gradients(name, case.leaves(), cotangent_of(case))
     for a, b in zip([whole[0], *whole[1]], [tiled[0], *tiled[1]], strict=True):
         assert_allclose(b, a, rtol=1e-12, atol=1e-14)
@@ -266,6 +267,8 @@ FAR_OUT_IN_FLOAT64: dict[str, tuple[Callable[[Tensor], Tensor], list[float], lis
 def test_far_out_values_and_slopes_keep_their_digits(dtype: str, name: str, device: str) -> None:
     table = FAR_OUT if dtype == "float32" else FAR_OUT_IN_FLOAT64
     function, at, value, slopes = table[name]
+    if device == "strict" and name.startswith(("gelu", "layer norm")):
+        pytest.skip("the kernels keep them; the formulas are the textbook's")
     x = Tensor(at, dtype=dtype, device=device, requires_grad=True)
     y = function(x)
     y.backward(asarray(np.ones(y.shape, dtype), device=device))

@@ -17,14 +17,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-
-TILE = 1 << 17
-"""Numbers in a tile: 512 kB of float32, of which two fit the cache of one core. Smaller tiles fit
-better, but mean more operations, between which threads wait for the interpreter."""
 
 THREAD_STREAMS = "CUPY_CUDA_PER_THREAD_DEFAULT_STREAM"
 """The environment variable that gives each thread its own queue of work for the GPU."""
@@ -179,14 +175,3 @@ def describe_gpu() -> list[str]:
         f"memory: {free / gigabyte:.1f} of {total / gigabyte:.1f} GB free; pool: "
         f"{pool.used_bytes() / gigabyte:.1f} GB in use, {pool.total_bytes() / gigabyte:.1f} held",
     ]
-
-
-def tiles(length: int, width: int, xp: Any = np) -> Iterator[slice]:
-    """Slices of `length` rows of `width` numbers, each small enough for a core's cache.
-
-    Several passes over one tile are two to three times as fast as passes over a long array, which
-    fetch it from memory each time. A GPU wants the opposite: there it is all one slice.
-    """
-    step = max(1, TILE // max(1, width)) if xp is np else max(1, length)
-    for start in range(0, length, step):
-        yield slice(start, min(start + step, length))

@@ -1,10 +1,10 @@
-"""Chapter 1c: random bits that need no state.
+"""Chapter 3, continued: random bits that need no state.
 
 Dropout wants fresh random numbers at every step. A generator that is advanced draw by draw ties
 the result to everything that happened before: to the device, to how a batch was split between
 threads, to the place where a run was resumed. Here the bit for an element is a pure function of
 (seed, step, site, element), so the mask is the same on CPU and GPU, for any number of workers,
-and after a restart. Next: what is another program on a GPU (twins.py).
+and after a restart. Next: dropout.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tinyattn.backend import Array, tiles
+from tinyattn.backend import Array
 from tinyattn.limits import seed_of
 
 LARGEST_RATE = 255 / 256
@@ -34,17 +34,6 @@ def generator(seed: int) -> np.random.Generator:
     Raises: ValueError unless the seed is a whole number from 0 to 2^64 - 1.
     """
     return np.random.default_rng(seed_of(seed))
-
-
-def _mix(*numbers: int) -> int:
-    """64 well-mixed bits from some integers (the finaliser of the SplitMix64 generator)."""
-    state = 0
-    for number in numbers:
-        state = (state + number + 0x9E3779B97F4A7C15) & _MASK64
-        state = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & _MASK64
-        state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) & _MASK64
-        state ^= state >> 31
-    return state
 
 
 class Noise:
@@ -75,37 +64,41 @@ class Site(NamedTuple):
     rate: float
     first_row: int
 
-    def keep(self, xp: Any, shape: tuple[int, ...], corner: tuple[int, ...] = ()) -> Array:
+    def keep(self, xp: Any, shape: tuple[int, ...]) -> Array:
         """A boolean array of `shape` that is False with probability `rate`.
 
         An element's bits follow from its index alone, one axis after the other, and not from how
-        long the axes are: a batch that is cut to a shorter text drops what it would drop uncut,
-        and a block, whose first element has the index `corner`, what it would drop as a part of
-        the whole.
+        long the axes are: a batch that is cut to a shorter length drops what it would drop uncut.
         """
-        first = list(corner or (0,) * max(1, len(shape)))
-        first[0] += self.first_row
-        *leading, width = shape if len(shape) > 1 else (*shape, 1)
-        column = first[-1] if len(shape) > 1 else 0
-        keys = xp.full(1, self.key >> 32, dtype=xp.uint32)
-        for start, size in zip(first, leading, strict=False):
-            counters = xp.arange(start, start + size, dtype=xp.uint32)
-            keys = _hash(keys, counters, self.key).ravel()
-        # The rate in 256ths is rounded up in some rows and down in others, so as to be right on
-        # average.
-        whole, rest = divmod(self.rate * 256, 1)
-        up = keys < xp.uint32(rest * 2**32)
-        least = (xp.uint8(whole) + up.astype(xp.uint8))[:, None]
-        skip = column % 4
-        words = xp.arange(column // 4, -(-(column + width) // 4), dtype=xp.uint32)  # of 4 × 8 bits
-        kept = xp.empty((len(keys), width), dtype=bool)
-        for rows in tiles(len(keys), max(1, len(words)), xp):
-            draws = _hash(keys[rows], words, self.key).view(xp.uint8)
-            xp.greater_equal(draws[:, skip : skip + width], least[rows], out=kept[rows])
-        return kept.reshape(shape)
+        keys, least, width, _ = row_keys(xp, self, shape)
+        words = xp.arange(-(-width // 4), dtype=xp.uint32)  # of 4 × 8 bits
+        draws = hashed(keys, words, self.key).view(xp.uint8)[:, :width]
+        return (draws >= least).reshape(shape)
 
 
-def _hash(keys: Array, counters: Array, key: int) -> Array:
+def row_keys(
+    xp: Any, site: Site, shape: tuple[int, ...], corner: tuple[int, ...] = ()
+) -> tuple[Array, Array, int, int]:
+    """Of each row of a mask the key of its bits, and the least that they must be to keep a number.
+
+    Args: corner: the index of the first element, where `shape` is a piece of the whole.
+    Returns: keys (N,), least (N, 1); the length of a row, and the column in which it begins.
+    """
+    first = list(corner or (0,) * max(1, len(shape)))
+    first[0] += site.first_row
+    *leading, width = shape if len(shape) > 1 else (*shape, 1)
+    keys = xp.full(1, site.key >> 32, dtype=xp.uint32)
+    for start, size in zip(first, leading, strict=False):
+        counters = xp.arange(start, start + size, dtype=xp.uint32)
+        keys = hashed(keys, counters, site.key).ravel()
+    # The rate in 256ths is rounded up in some rows and down in others, so as to be right on
+    # average.
+    whole, rest = divmod(site.rate * 256, 1)
+    least = xp.uint8(whole) + (keys < xp.uint32(rest * 2**32)).astype(xp.uint8)
+    return keys, least[:, None], width, first[-1] if len(shape) > 1 else 0
+
+
+def hashed(keys: Array, counters: Array, key: int) -> Array:
     """32 random bits for each of `keys` and each of `counters`: a keyed xor-shift-multiply hash.
 
     The multipliers and shifts are those of `lowbias32` (skeeto/hash-prospector, 2018), found by
@@ -120,3 +113,14 @@ def _hash(keys: Array, counters: Array, key: int) -> Array:
     bits *= np.uint32(0x846CA68B)
     bits ^= bits >> np.uint32(16)
     return bits
+
+
+def _mix(*numbers: int) -> int:
+    """64 well-mixed bits from some integers (the finaliser of the SplitMix64 generator)."""
+    state = 0
+    for number in numbers:
+        state = (state + number + 0x9E3779B97F4A7C15) & _MASK64
+        state = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & _MASK64
+        state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) & _MASK64
+        state ^= state >> 31
+    return state

@@ -27,16 +27,12 @@ from typing import Any
 import numpy as np
 
 from tinyattn.backend import Array, asarray, device_of, is_array, plain_number
-from tinyattn.dispatch import FORMULAS, choose
+from tinyattn.dispatch import FORMULAS, Function, choose, dispatched
 from tinyattn.graph import Node, recording
 from tinyattn.signature import Index, Mask, Signature
-from tinyattn.sums import sum_over
 from tinyattn.tensor import OPS, Tensor, result
 
-__all__ = ["Function", "Index", "Mask", "observed", "op"]
-
-Function = Callable[..., Any]
-"""What an op is made of: function(xp, *arrays, **options) -> (value, vjp)."""
+__all__ = ["Function", "Index", "Mask", "observed", "op", "sum_over"]
 
 Observer = Callable[[str, Function, str], Function]
 """observer(name, function, reason) -> function; the reason is that of `dispatch.choose`."""
@@ -232,14 +228,20 @@ def _sum_to(name: str, g: Array, shape: tuple[int, ...]) -> Array:
         g = asarray(g)
     if g.shape == shape:
         return g
-    total = g
+    total, xp = g, device_of(g).xp
     if g.ndim > len(shape):
-        total = sum_over(total, tuple(range(g.ndim - len(shape))))
+        total = sum_over(xp, total, tuple(range(g.ndim - len(shape))))
     ones = tuple(i for i, n in enumerate(shape) if n == 1 and total.shape[i : i + 1] != (1,))
     if ones and total.ndim == len(shape):
-        total = sum_over(total, ones, keepdims=True)
+        total = sum_over(xp, total, ones, keepdims=True)
     if total.shape != shape:
         raise RuntimeError(
             f"{name}: its vjp gave a gradient of shape {g.shape} for an input of shape {shape}"
         )
     return total
+
+
+@dispatched
+def sum_over(xp: Any, x: Array, axis: Any, *, keepdims: bool = False) -> Array:
+    """The sum over an axis or some. Shapes: as NumPy's `sum`."""
+    return x.sum(axis=axis, keepdims=keepdims)

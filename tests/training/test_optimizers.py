@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tinyattn import ops
-from tinyattn.backend import TILE
+from tinyattn.kernels.cpu.tiles import TILE
 from tinyattn.models import GPT, GPTConfig
 from tinyattn.nn import Parameter
 from tinyattn.training.optimizers import (

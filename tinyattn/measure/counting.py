@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tinyattn.backend import Array, asnumpy
-from tinyattn.ops.linear import parse_equation
+from tinyattn.ops.einsum import parse_equation
 
 Count = tuple[int, list[int]]
 """Multiply-adds of one call, forward; and those of the gradient of each of its arrays."""

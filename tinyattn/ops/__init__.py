@@ -18,8 +18,10 @@ from tinyattn.ops.shape import (
     transpose,
     tril,
 )
-from tinyattn.ops.indexing import embedding, gather, getitem, scatter_add, take
-from tinyattn.ops.linear import einsum, linear, matmul
+from tinyattn.ops.indexing import gather, getitem, scatter_add, take
+from tinyattn.ops.embedding import embedding
+from tinyattn.ops.linear import linear, matmul
+from tinyattn.ops.einsum import einsum
 from tinyattn.ops.rotary import rotate
 from tinyattn.ops.softmax import log_softmax, softmax
 from tinyattn.ops.normalization import layer_norm

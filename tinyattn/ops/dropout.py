@@ -1,8 +1,7 @@
 """Chapter 3, continued: dropout.
 
 In training, each number is set to 0 with a small probability, so that no unit can rely on one
-other unit; what remains is scaled up, so that the expectation is unchanged. Next: attention
-(attention.py), whose blocks and masks have a file of their own (tiling.py).
+other unit; what remains is scaled up, so that the expectation is unchanged. Next: attention.
 """
 
 from __future__ import annotations
@@ -14,7 +13,12 @@ from tinyattn.noise import Noise, check_rate
 from tinyattn.op import op
 
 
-@op
+def _check(xp: Any, x: Array, *, rate: float, noise: Noise | None) -> None:
+    """Raises: ValueError unless `rate` is a rate of dropout."""
+    check_rate(rate, "dropout: rate")
+
+
+@op(check=_check)
 def dropout(xp: Any, x: Array, *, rate: float, noise: Noise | None) -> Any:
     """x with a share `rate` of its elements set to 0 and the others scaled by 1/(1 - rate).
 
@@ -24,22 +28,11 @@ def dropout(xp: Any, x: Array, *, rate: float, noise: Noise | None) -> Any:
     Raises:   ValueError unless 0 ≤ rate ≤ 255/256
     Source:   Srivastava and others 2014, section 10 ("inverted" dropout)
     """
-    check_rate(rate, "dropout: rate")
     if noise is None or rate == 0:
         return x, (lambda g: g,)
     keep = noise.site(rate).keep(xp, x.shape)
-    scale = 1 / (1 - rate)
 
     def drop(a: Array) -> Array:
-        out = _chosen(xp, keep, a)
-        out *= scale
-        return out
+        return xp.where(keep, a, 0) * (1 / (1 - rate))
 
     return drop(x), (drop,)
-
-
-def _chosen(xp: Any, keep: Array, a: Array) -> Array:
-    """a where `keep`, else 0. By bits: 0·∞ would be NaN, and `where` is slow at random places."""
-    bits = xp.negative(keep.view(xp.int8)).astype(f"i{a.dtype.itemsize}")  # all of them, or none
-    bits &= a.view(bits.dtype)
-    return bits.view(a.dtype)

@@ -1,7 +1,7 @@
 """Chapter 3, continued: picking elements out by index, and putting them back.
 
 Reading x[i] and adding into x[i] are each other's gradient. An index that occurs twice is read
-twice, so it must receive both gradients: `scatter_add` sees to that. Next: matrix products.
+twice, so it must receive both gradients: `add_at` sees to that. Next: matrix products.
 """
 
 from __future__ import annotations
@@ -11,9 +11,22 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from tinyattn import sums
 from tinyattn.backend import Array, asarray, device_of, is_array
+from tinyattn.dispatch import dispatched
 from tinyattn.op import Index, op
+
+
+@dispatched
+def add_at(xp: Any, target: Array, index: Any, values: Array) -> None:
+    """target[index] += values, where an index that occurs k times receives all k values.
+
+    Plain `target[index] += values` keeps only one write per repeated index, on NumPy and CuPy. On a
+    GPU the order of the additions is not fixed, so the last bits may differ between runs.
+
+    Args: index: integers as wide as NumPy's indices, or what else NumPy takes as an index.
+    Raises: IndexError for an index out of range.
+    """
+    xp.add.at(target, index, values)
 
 
 def _on_device(xp: Any, x: Array, index: Any) -> tuple[tuple[Any, ...], bool]:
@@ -53,7 +66,7 @@ def getitem(xp: Any, x: Array, *, index: Index) -> Any:
     def dx(g: Array) -> Array:
         out = xp.zeros_like(x)
         if advanced:
-            sums.scatter_add(out, keys, g)
+            add_at(xp, out, keys, g)
         else:
             out[keys] = g  # slices and integers never name a place twice
         return out
@@ -78,7 +91,7 @@ def take(xp: Any, x: Array, indices: Index, *, axis: int = 0) -> Any:
         named = tuple(range(axis, axis + keys[-1].ndim))
         g = xp.moveaxis(g, named, range(len(named)))  # the slices first, each of x's other axes
         slices = g.reshape((keys[-1].size, *g.shape[len(named) :]))
-        sums.scatter_add(xp.moveaxis(out, axis, 0), keys[-1].ravel(), slices)
+        add_at(xp, xp.moveaxis(out, axis, 0), keys[-1].ravel(), slices)
         return out
 
     y = xp.take(x, keys[-1], axis=axis)  # x[keys] would stand in memory in another order
@@ -108,7 +121,7 @@ def gather(xp: Any, x: Array, indices: Index, *, axis: int = -1) -> Any:
 
     def dx(g: Array) -> Array:
         out = xp.zeros_like(x)
-        sums.scatter_add(out, keys, g)
+        add_at(xp, out, keys, g)
         return out
 
     return x[keys], (dx, None)
@@ -131,7 +144,7 @@ def scatter_add(xp: Any, x: Array, indices: Index, values: Array, *, axis: int =
         )
     keys, _ = _on_device(xp, x, _along(xp, indices, axis))
     y = x.copy()
-    sums.scatter_add(y, keys, values)
+    add_at(xp, y, keys, values)
     return y, (lambda g: g, None, lambda g: g[keys])
 
 
@@ -143,28 +156,3 @@ def _check_along(name: str, x: Array, indices: Array, axis: int) -> None:
             f"{name}: indices must have x's shape {x.shape} but along axis {axis}; "
             f"got {indices.shape}"
         )
-
-
-@op
-def embedding(xp: Any, weight: Array, ids: Index) -> Any:
-    """A row of the table for each id.
-
-    Forward:  y_i = weight[ids_i]
-    Backward: dweight_v = Σ of g_i over all i with ids_i = v
-    Shapes:   weight (V, C), ids (any) -> y (any, C)
-    Raises:   TypeError if ids are not integers; ValueError for a table of another shape;
-              IndexError if an id is not in 0..V-1, but on a GPU, which is not to wait, it wraps
-    """
-    if weight.ndim != 2:
-        raise ValueError(f"embedding: weight must be (V, C), a row for each id; got {weight.shape}")
-    if xp is np and ids.size and (ids.min() < 0 or ids.max() >= len(weight)):
-        raise IndexError(
-            f"embedding: ids must lie in 0..{len(weight) - 1}; got {ids.min()}..{ids.max()}"
-        )
-
-    def dweight(g: Array) -> Array:
-        out = xp.zeros_like(weight)
-        sums.scatter_add(out, ids.reshape(-1), g.reshape(-1, weight.shape[1]))
-        return out
-
-    return weight[ids], (dweight, None)

@@ -14,7 +14,29 @@ from tinyattn.backend import Array
 from tinyattn.op import Index, op
 
 
-@op
+def _check(
+    xp: Any, logits: Array, targets: Array, *, ignore: int | None = None, **options: Any
+) -> None:
+    """Raises: ValueError unless there is a target for each row of logits, which is not empty;
+    IndexError for one out of range, on the CPU: a GPU is not to wait for the answer."""
+    if logits.ndim < 1 or logits.shape[-1] == 0:
+        raise ValueError(
+            f"cross_entropy: logits must be (..., V) with V at least 1; got {logits.shape}"
+        )
+    if targets.shape != logits.shape[:-1]:
+        raise ValueError(
+            f"cross_entropy: targets must have shape {logits.shape[:-1]} for logits "
+            f"{logits.shape}; got {targets.shape}"
+        )
+    V = logits.shape[-1]
+    if xp is np and targets.size:
+        counting = targets if ignore is None else targets[targets != ignore]
+        if counting.size and (counting.min() < 0 or counting.max() >= V):
+            raise IndexError(f"cross_entropy: targets must lie in 0..{V - 1}; got "
+                             f"{counting.min()}..{counting.max()}")  # fmt: skip
+
+
+@op(check=_check)
 def cross_entropy(
     xp: Any,
     logits: Array,
@@ -37,15 +59,10 @@ def cross_entropy(
         ignore: targets with this value do not count. If none counts, y and its gradient are 0.
         divisor: divide by this instead of n: a part of a batch divides by the whole batch's n.
     """
-    check_targets(logits, targets)
     V = logits.shape[-1]
     picked = targets.reshape(-1)
     counts = xp.ones(picked.shape, dtype=bool) if ignore is None else picked != ignore
     picked = xp.where(counts, picked, 0)
-    if xp is np and picked.size and (picked.min() < 0 or picked.max() >= V):
-        raise IndexError(
-            f"cross_entropy: targets must lie in 0..{V - 1}; got {picked.min()}..{picked.max()}"
-        )
     z = logits.reshape(len(picked), V)
     if ignore is not None:  # what a row that does not count has in it, ∞ or NaN, does not matter
         z = xp.where(counts[:, None], z, 0)
@@ -65,16 +82,3 @@ def cross_entropy(
         return d.reshape(logits.shape)
 
     return (surprise * weight).sum(), (dz, None)
-
-
-def check_targets(logits: Array, targets: Array) -> None:
-    """Raises: ValueError unless there is a target for each row of logits, which is not empty."""
-    if logits.ndim < 1 or logits.shape[-1] == 0:
-        raise ValueError(
-            f"cross_entropy: logits must be (..., V) with V at least 1; got {logits.shape}"
-        )
-    if targets.shape != logits.shape[:-1]:
-        raise ValueError(
-            f"cross_entropy: targets must have shape {logits.shape[:-1]} for logits "
-            f"{logits.shape}; got {targets.shape}"
-        )

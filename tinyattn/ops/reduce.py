@@ -2,7 +2,7 @@
 
 `axis` is None (all axes), an integer or a tuple, as in NumPy. The gradient of a reduction is the
 gradient of its result handed to every element that took part, times what that element counted.
-How the sum of very many numbers stays right is told in sums.py. Squares overflow, or vanish, long
+Squares overflow, or vanish, long
 before their root does: so where there are squares, numbers are first divided by a power of two that
 is about as large as they are. Next: operations that move numbers without changing them.
 """
@@ -13,8 +13,8 @@ import math
 from typing import Any
 
 from tinyattn.backend import Array
-from tinyattn.op import op
-from tinyattn.sums import running_sum, sum_over
+from tinyattn.dispatch import dispatched
+from tinyattn.op import op, sum_over
 
 Axis = int | tuple[int, ...] | None
 
@@ -62,7 +62,7 @@ def sum(xp: Any, x: Array, *, axis: Axis = None, keepdims: bool = False) -> Any:
     Shapes:   y is x without the axes `axis` (of size 1 with keepdims)
     """
     shape, axes = x.shape, axes_of("sum", x.shape, axis)  # all that the vjp keeps
-    y = sum_over(x, axes, keepdims=keepdims)
+    y = sum_over(xp, x, axes, keepdims=keepdims)
     return y, (lambda g: xp.broadcast_to(spread(g, shape, axes), shape),)
 
 
@@ -77,7 +77,7 @@ def mean(xp: Any, x: Array, *, axis: Axis = None, keepdims: bool = False) -> Any
     """
     shape, axes = x.shape, axes_of("mean", x.shape, axis)
     n = count("mean", shape, axes)
-    y = sum_over(x, axes, keepdims=keepdims) / n
+    y = sum_over(xp, x, axes, keepdims=keepdims) / n
     return y, (lambda g: xp.broadcast_to(spread(g / n, shape, axes), shape),)
 
 
@@ -134,11 +134,11 @@ def unit_of(xp: Any, x: Array, axes: tuple[int, ...]) -> Array:
     return xp.ldexp(xp.ones_like(largest), exponent - 1)
 
 
-def _centred(x: Array, axes: tuple[int, ...]) -> Array:
+def _centred(xp: Any, x: Array, axes: tuple[int, ...]) -> Array:
     """x less its mean; twice, since a mean is rounded: three times 0.1 has the mean 0.1 + 2⁻⁵⁶."""
     n = math.prod(x.shape[a] for a in axes)
-    centred = x - sum_over(x, axes, keepdims=True) / n
-    centred -= sum_over(centred, axes, keepdims=True) / n
+    centred = x - sum_over(xp, x, axes, keepdims=True) / n
+    centred -= sum_over(xp, centred, axes, keepdims=True) / n
     return centred
 
 
@@ -154,8 +154,8 @@ def var(xp: Any, x: Array, *, axis: Axis = None, keepdims: bool = False) -> Any:
     """
     axes = axes_of("var", x.shape, axis)
     n, unit = count("var", x.shape, axes), unit_of(xp, x, axes)
-    centred = _centred(x / unit, axes)
-    y = sum_over(centred * centred, axes, keepdims=True) / n * unit * unit
+    centred = _centred(xp, x / unit, axes)
+    y = sum_over(xp, centred * centred, axes, keepdims=True) / n * unit * unit
     centred *= unit
     return y if keepdims else xp.squeeze(y, axis=axes), (
         lambda g: spread(g, x.shape, axes) * centred * (2 / n),
@@ -174,8 +174,8 @@ def std(xp: Any, x: Array, *, axis: Axis = None, keepdims: bool = False) -> Any:
     """
     axes = axes_of("std", x.shape, axis)
     n, unit = count("std", x.shape, axes), unit_of(xp, x, axes)
-    centred = _centred(x / unit, axes)
-    root = xp.sqrt(sum_over(centred * centred, axes, keepdims=True) / n)
+    centred = _centred(xp, x / unit, axes)
+    root = xp.sqrt(sum_over(xp, centred * centred, axes, keepdims=True) / n)
     y = root * unit
     return y if keepdims else xp.squeeze(y, axis=axes), (
         lambda g: centred * _ratio(xp, spread(g, x.shape, axes), root * n),
@@ -194,7 +194,7 @@ def norm(xp: Any, x: Array, *, axis: Axis = None, keepdims: bool = False) -> Any
     axes = axes_of("norm", x.shape, axis)
     unit = unit_of(xp, x, axes)
     part = x / unit
-    root = xp.sqrt(sum_over(part * part, axes, keepdims=True))
+    root = xp.sqrt(sum_over(xp, part * part, axes, keepdims=True))
     y = root * unit
     return y if keepdims else xp.squeeze(y, axis=axes), (
         lambda g: part * _ratio(xp, spread(g, x.shape, axes), root),
@@ -204,6 +204,12 @@ def norm(xp: Any, x: Array, *, axis: Axis = None, keepdims: bool = False) -> Any
 def _ratio(xp: Any, a: Array, b: Array) -> Array:
     """a/b, and 0 where b = 0."""
     return xp.where(b == 0, 0, a) / xp.where(b == 0, 1, b)
+
+
+@dispatched
+def running_sum(xp: Any, x: Array, axis: int) -> Array:
+    """The sum of everything up to each place along an axis. Shapes: as x."""
+    return xp.cumsum(x, axis=axis)
 
 
 @op
@@ -219,10 +225,10 @@ def cumsum(xp: Any, x: Array, *, axis: int | None = -1) -> Any:
     axes_of("cumsum", x.shape, axis)
     flat = x.reshape(-1) if axis is None or x.ndim == 0 else x
     along = -1 if axis is None else axis
-    y = running_sum(flat, along)
+    y = running_sum(xp, flat, along)
 
     def dx(g: Array) -> Array:
-        back = xp.flip(running_sum(xp.flip(g.reshape(y.shape), along), along), along)
+        back = xp.flip(running_sum(xp, xp.flip(g.reshape(y.shape), along), along), along)
         return back.reshape(x.shape)
 
     return y if axis is None else y.reshape(x.shape), (dx,)
@@ -243,7 +249,7 @@ def logsumexp(xp: Any, x: Array, *, axis: Axis = -1, keepdims: bool = False) -> 
     m = x.max(axis=axes, keepdims=True)
     m = xp.where(xp.isfinite(m), m, 0)  # all of x is -∞: exp(-∞ - 0) is 0, but -∞ - -∞ is NaN
     e = xp.exp(x - m)
-    total = sum_over(e, axes, keepdims=True)
+    total = sum_over(xp, e, axes, keepdims=True)
     something = xp.where(total == 0, 1, total)
     y = xp.where(total == 0, -math.inf, xp.log(something) + m)
     return y if keepdims else xp.squeeze(y, axis=axes), (

@@ -13,30 +13,7 @@ from tinyattn.backend import Array, is_array
 from tinyattn.op import op
 
 
-@op
-def rotate(xp: Any, x: Array, *, cos: Array, sin: Array) -> Any:
-    """Each pair (x_2i, x_2i+1) turned in its plane by the angle whose cosine and sine are given.
-
-    Forward:  (y_2i, y_2i+1) = (x_2i·cos - x_2i+1·sin, x_2i·sin + x_2i+1·cos)
-    Backward: dx is g turned back: the same with -sin
-    Shapes:   x (..., T, D), cos and sin (T, D/2) -> y (..., T, D)
-    Raises:   ValueError if D is odd or the angles do not fit
-    Source:   Su and others 2021 (RoFormer), equation 34; pairs are neighbours, as printed there
-    """
-    check_angles(x, cos, sin)
-    cos, sin = cos.astype(x.dtype), sin.astype(x.dtype)  # copies: the vjp relies on them
-
-    def turn(a: Array, sin: Array) -> Array:
-        even, odd = a[..., 0::2], a[..., 1::2]
-        out = xp.empty_like(a)
-        out[..., 0::2] = even * cos - odd * sin
-        out[..., 1::2] = even * sin + odd * cos
-        return out
-
-    return turn(x, sin), (lambda g: turn(g, -sin),)
-
-
-def check_angles(x: Array, cos: Array, sin: Array) -> None:
+def _check(xp: Any, x: Array, *, cos: Array, sin: Array) -> None:
     """Raises: ValueError unless x has pairs, and each position an angle for each of them; TypeError
     for what is no array."""
     for name, value in (("cos", cos), ("sin", sin)):
@@ -49,3 +26,25 @@ def check_angles(x: Array, cos: Array, sin: Array) -> None:
             f"rotate: x (..., T, D) needs cos and sin of shape (T, D/2), D even; got x {x.shape}, "
             f"cos {cos.shape}, sin {sin.shape}"
         )
+
+
+@op(check=_check)
+def rotate(xp: Any, x: Array, *, cos: Array, sin: Array) -> Any:
+    """Each pair (x_2i, x_2i+1) turned in its plane by the angle whose cosine and sine are given.
+
+    Forward:  (y_2i, y_2i+1) = (x_2i·cos - x_2i+1·sin, x_2i·sin + x_2i+1·cos)
+    Backward: dx is g turned back: the same with -sin
+    Shapes:   x (..., T, D), cos and sin (T, D/2) -> y (..., T, D)
+    Raises:   ValueError if D is odd or the angles do not fit
+    Source:   Su and others 2021 (RoFormer), equation 34; pairs are neighbours, as printed there
+    """
+    cos, sin = cos.astype(x.dtype), sin.astype(x.dtype)  # copies: the vjp relies on them
+
+    def turn(a: Array, sin: Array) -> Array:
+        even, odd = a[..., 0::2], a[..., 1::2]
+        out = xp.empty_like(a)
+        out[..., 0::2] = even * cos - odd * sin
+        out[..., 1::2] = even * sin + odd * cos
+        return out
+
+    return turn(x, sin), (lambda g: turn(g, -sin),)

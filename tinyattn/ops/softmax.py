@@ -2,7 +2,7 @@
 
 The softmax turns any scores into positive numbers that sum to 1, and is where attention gets its
 name from. Only differences between scores matter, so the largest can be subtracted first, and
-nothing overflows (derivations/03_softmax.md). Next: normalisation.
+nothing overflows (derivations/03_softmax.md). Next: dropout.
 """
 
 from __future__ import annotations
@@ -13,12 +13,16 @@ from typing import Any
 import numpy as np
 
 from tinyattn.backend import Array
-from tinyattn.op import Mask, op
-from tinyattn.ops.reduce import axes_of
-from tinyattn.sums import sum_over
+from tinyattn.op import Mask, op, sum_over
 
 
-@op
+def _check(xp: Any, x: Array, allowed: Mask = None, *, axis: int = -1) -> None:
+    """Raises: ValueError if allowed does not fit x."""
+    if allowed is not None and np.broadcast_shapes(allowed.shape, x.shape) != x.shape:
+        raise ValueError(f"softmax: allowed must fit x {x.shape}; got {allowed.shape}")
+
+
+@op(check=_check)
 def softmax(xp: Any, x: Array, allowed: Mask = None, *, axis: int = -1) -> Any:
     """Positive weights that sum to 1 along an axis.
 
@@ -33,27 +37,18 @@ def softmax(xp: Any, x: Array, allowed: Mask = None, *, axis: int = -1) -> Any:
 
     What x has where it is not allowed does not matter, be it ∞ or NaN.
     """
-    if allowed is not None and np.broadcast_shapes(allowed.shape, x.shape) != x.shape:
-        raise ValueError(f"softmax: allowed must fit x {x.shape}; got {allowed.shape}")
-    y = x.copy() if allowed is None else xp.where(allowed, x, -math.inf)
-    m = y.max(axis=axis, keepdims=True)
+    scores = xp.array(x, order="C") if allowed is None else xp.where(allowed, x, -math.inf)
+    m = scores.max(axis=axis, keepdims=True)
     if allowed is not None:
         m = xp.where(m == -math.inf, 0, m)  # nothing allowed: exp(-∞ - 0) is 0, but -∞ - -∞ is NaN
-    y -= m
-    xp.exp(y, out=y)
-    axes = axes_of("softmax", x.shape, axis)
-    y /= xp.maximum(sum_over(y, axes, keepdims=True), 1)  # exp(m - m) is in it, or nothing at all
+    e = xp.exp(scores - m)
+    y = e / xp.maximum(sum_over(xp, e, axis, keepdims=True), 1)  # exp(0) is in it, or nothing
 
     def dx(g: Array) -> Array:
         g = g if allowed is None else xp.where(allowed, g, 0)
-        return y * (g - sum_over(g * y, axes, keepdims=True))
+        return y * (g - sum_over(xp, g * y, axis, keepdims=True))
 
     return y, (dx, None)
-
-
-def log_mask(xp: Any, allowed: Array, dtype: Any) -> Array:
-    """0 where allowed, -∞ elsewhere: added to scores, it leaves the others no weight."""
-    return xp.where(allowed, dtype.type(0), dtype.type(-math.inf))
 
 
 @op
@@ -66,7 +61,6 @@ def log_softmax(xp: Any, x: Array, *, axis: int = -1) -> Any:
     Units:    nats
     Raises:   ValueError along an axis of size 0
     """
-    axes = axes_of("log_softmax", x.shape, axis)
-    y = x - x.max(axis=axis, keepdims=True)
-    y -= xp.log(sum_over(xp.exp(y), axes, keepdims=True))
-    return y, (lambda g: g - xp.exp(y) * sum_over(g, axes, keepdims=True),)
+    below = x - x.max(axis=axis, keepdims=True)
+    y = below - xp.log(sum_over(xp, xp.exp(below), axis, keepdims=True))
+    return y, (lambda g: g - xp.exp(y) * sum_over(xp, g, axis, keepdims=True),)

@@ -15,8 +15,9 @@ from concurrent.futures import Executor
 from itertools import groupby
 from typing import Any
 
-from tinyattn.backend import Array, on_gpu, tiles
+from tinyattn.backend import Array, on_gpu
 from tinyattn.dispatch import dispatched
+from tinyattn.kernels.cpu.tiles import tiles
 from tinyattn.nn import Module, Parameter
 from tinyattn.training.orthogonal import orthogonal
 from tinyattn.training.parameters import FlatParameters
@@ -88,7 +89,7 @@ class AdamW:
                 1 - rate * self.weight_decay, max(0, self.decayed - tile.start),
             )  # fmt: skip
 
-        list((executor.map if executor else map)(update, tiles(len(self.flat.values), 1, xp)))
+        list((executor.map if executor else map)(update, tiles(len(self.flat.values), 1)))
         self.flat.changed()
         if executor is None:
             self.flat.grads[...] = 0  # each gradient counts once
@@ -178,7 +179,7 @@ class Muon:
             u *= rate * math.sqrt(max(1.0, w.shape[-1] / w.shape[-2]))
             w -= u
 
-        list(in_turn(prepare, tiles(len(self.flat.values), 1, xp)))
+        list(in_turn(prepare, tiles(len(self.flat.values), 1)))
         pairs = zip(self._matrices(self.flat.values), self._matrices(self.flat.grads), strict=True)
         list(in_turn(move, sorted(pairs, key=lambda pair: -pair[0].size)))  # so all end together
         self.flat.changed()

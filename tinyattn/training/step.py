@@ -24,9 +24,10 @@ from typing import Any
 
 import numpy as np
 
-from tinyattn.backend import Array, asnumpy, on_gpu, tiles
+from tinyattn.backend import Array, asnumpy, on_gpu
 from tinyattn.data.batches import Batch
 from tinyattn.dispatch import dispatched
+from tinyattn.kernels.cpu.tiles import tiles
 from tinyattn.limits import MOST_WORKERS, seed_of, whole
 from tinyattn.noise import Noise
 from tinyattn.parallel.ranks import MPIRanks, default_workers
@@ -236,7 +237,7 @@ class Step:
                 with np.errstate(all="ignore"):  # what is not finite shows in the norm
                     return grads[tile] @ grads[tile]
 
-            squares += self.executor.map(square, tiles(len(grads), 1, optimizer.flat.xp))
+            squares += self.executor.map(square, tiles(len(grads), 1))
         loss, norm, factor = clip_factor(self.xp, losses, squares, self.clip, self._failed)
         if on_gpu(self.xp) or factor < 1:
             for optimizer in self.optimizers:

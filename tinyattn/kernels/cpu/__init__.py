@@ -1,1 +1,9 @@
-"""The engine room: kernels for the CPU."""
+"""The engine room, CPU: what makes NumPy fast. A file has the kernels of the formulas it names.
+
+`tiles` and `pairs` cut arrays into pieces that fit a core's cache; `selected` is attention where
+numbers are not finite.
+"""
+
+from tinyattn.kernels.cpu import attention, dropout, embedding, gelu, layer_norm, linear, sums
+
+__all__ = ["attention", "dropout", "embedding", "gelu", "layer_norm", "linear", "sums"]

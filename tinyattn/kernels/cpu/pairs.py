@@ -1,10 +1,9 @@
-"""Chapter 3, continued: cutting all pairs of a query and a key into blocks.
+"""The engine room, CPU: cutting all pairs of a query and a key into tiles.
 
 Attention asks every query about every key, T × S pairs for each head of each text. This file says
-in which order: a few queries of a few heads at a time, against blocks of the keys that they may
-attend to, so that what is computed for one block fits the cache of a core. Masks act here too:
-`hide` sets the scores of hidden pairs to -∞, and blocks in which all pairs are hidden are left out.
-Next: attention that leaves out what is hidden.
+in which order: a few queries of a few heads at a time, against tiles of the keys that they may
+attend to, so that what is computed for one tile fits the cache of a core. Masks act here too:
+`hide` sets the scores of hidden pairs to -∞, and tiles in which all pairs are hidden are left out.
 """
 
 from __future__ import annotations
@@ -15,30 +14,28 @@ from typing import Any
 
 import numpy as np
 
-from tinyattn.backend import Array, tiles
-from tinyattn.op import Mask
-from tinyattn.ops.softmax import log_mask
+from tinyattn.backend import Array
+from tinyattn.kernels.cpu.tiles import tiles
+from tinyattn.signature import Mask
 
 QUERIES, KEYS = (64, 256), 512
-"""Queries of a block, fewest and most, and keys. Few queries leave out more of the future, many
+"""Queries of a tile, fewest and most, and keys. Few queries leave out more of the future, many
 make faster products: an eighth of the text, within these bounds, did best from T = 128 to 4096."""
 
 Part = tuple[slice, ...]
 """A part of the leading axes: some texts, or some heads of one text."""
 
 
-class Tiling:
-    """T queries against S keys, for every index of the leading axes `lead`, in blocks.
+class Pairs:
+    """T queries against S keys, for every index of the leading axes `lead`, in tiles.
 
     Args:
         allowed: broadcasts to (*lead, T, S), True = may attend.
         causal: whether later keys are hidden; the last query stands at the last key.
-    Raises: ValueError if allowed does not fit; TypeError if it is not boolean.
     """
 
     def __init__(
         self,
-        xp: Any,
         lead: tuple[int, ...],
         T: int,
         S: int,
@@ -46,49 +43,39 @@ class Tiling:
         causal: bool,
         dtype: Any,
     ) -> None:
-        self.xp, self.lead, self.T, self.S = xp, lead, T, S
+        self.lead, self.T, self.S = lead, T, S
         self.lag = S - T if causal else None  # query t may attend to the keys up to t + lag
-        all_pairs = *lead, T, S
-        if allowed is not None and np.broadcast_shapes(allowed.shape, all_pairs) != all_pairs:
-            raise ValueError(f"attention: allowed must fit {all_pairs}; got {allowed.shape}")
         self._bias = None  # 0 or -∞, keys down and queries across
         if allowed is not None:
             shape = (1,) * (len(lead) + 2 - allowed.ndim) + allowed.shape
-            bias = log_mask(xp, allowed.reshape(shape), dtype).swapaxes(-1, -2)
-            self._bias = xp.ascontiguousarray(bias)
+            bias = _log_mask(allowed.reshape(shape), dtype).swapaxes(-1, -2)
+            self._bias = np.ascontiguousarray(bias)
         self._diagonals: dict[Any, Array] = {}
         # Whether there may be a query for which no key is allowed.
         self.may_see_nothing = allowed is not None or (causal and S < T)
 
-    def blocks(self) -> Iterator[tuple[Part, slice, list[slice]]]:
-        """A part, some of its queries, and the blocks of keys that these may attend to.
-
-        On a GPU it is all one block: each would cost a dozen launches, and what makes blocks pay
-        there, its on-chip memory, cannot be used from array to array.
-        """
-        on_cpu = self.xp is np
+    def tiles(self) -> Iterator[tuple[Part, slice, list[slice]]]:
+        """A part, some of its queries, and the tiles of keys that these may attend to."""
         few, many = QUERIES
-        width = min(max(few, self.T // 8), many) if on_cpu else max(1, self.T)
-        height = KEYS if on_cpu else max(1, self.S)
-        for part in _parts(self.lead, min(width, self.T) * min(height, self.S), self.xp):
+        width = min(max(few, self.T // 8), many)
+        for part in _parts(self.lead, min(width, self.T) * min(KEYS, self.S)):
             for start in range(0, self.T, width):
                 queries = slice(start, min(start + width, self.T))
-                yield part, queries, list(self._keys(part, queries, height))
+                yield part, queries, list(self._keys(part, queries))
 
-    def _keys(self, part: Part, queries: slice, height: int) -> Iterator[slice]:
-        """Blocks of keys, but for those of which no query may see one."""
+    def _keys(self, part: Part, queries: slice) -> Iterator[slice]:
+        """Tiles of keys, but for those of which no query may see one."""
         stop = self.S if self.lag is None else min(self.S, queries.stop + self.lag)
-        for start in range(0, stop, height):
-            keys = slice(start, min(start + height, stop))
-            # A GPU would have to wait for the answer.
-            bias = self._bias_of(part, queries, keys) if self.xp is np else None
+        for start in range(0, stop, KEYS):
+            keys = slice(start, min(start + KEYS, stop))
+            bias = self._bias_of(part, queries, keys)
             if bias is None or bias.max() == 0:
                 yield keys
 
     def hide(self, scores: Array, part: Part, queries: slice, keys: slice) -> None:
-        """Set to -∞ what may not be seen in a block of scores, keys down and queries across."""
+        """Set to -∞ what may not be seen in a tile of scores, keys down and queries across."""
         if self.lag is not None:
-            # The first key of the block that its first query may not see; below 0: it lies before.
+            # The first key of the tile that its first query may not see; below 0: it lies before.
             later = queries.start + self.lag + 1 - keys.start
             late = scores[..., max(0, later) :, :]
             if late.shape[-2]:
@@ -99,10 +86,9 @@ class Tiling:
 
     def allowed(self, head: tuple[int, ...]) -> Array:
         """Which keys each query of one head may attend to, (T, S)."""
-        xp = self.xp
-        may = xp.ones((self.T, self.S), dtype=bool)
+        may = np.ones((self.T, self.S), dtype=bool)
         if self.lag is not None:
-            may = xp.arange(self.S) <= xp.arange(self.T)[:, None] + self.lag
+            may = np.arange(self.S) <= np.arange(self.T)[:, None] + self.lag
         part = tuple(slice(i, i + 1) for i in head)
         bias = self._bias_of(part, slice(0, self.T), slice(0, self.S))
         return may if bias is None else may & (bias.reshape(bias.shape[-2:]).T == 0)
@@ -114,12 +100,12 @@ class Tiling:
         """
         if (shape, ahead) not in self._diagonals:
             K, Q = shape
-            past = self.xp.arange(K)[:, None] + ahead < self.xp.arange(Q)
-            self._diagonals[shape, ahead] = log_mask(self.xp, past, dtype)
+            past = np.arange(K)[:, None] + ahead < np.arange(Q)
+            self._diagonals[shape, ahead] = _log_mask(past, dtype)
         return self._diagonals[shape, ahead]
 
     def _bias_of(self, part: Part, queries: slice, keys: slice) -> Array | None:
-        """The part of the mask that belongs to a block; axes of size 1 stay so."""
+        """The part of the mask that belongs to a tile; axes of size 1 stay so."""
         if self._bias is None:
             return None
         whole = slice(None)
@@ -129,13 +115,18 @@ class Tiling:
         ]
 
 
-def _parts(lead: tuple[int, ...], width: int, xp: Any) -> Iterator[Part]:
+def _parts(lead: tuple[int, ...], width: int) -> Iterator[Part]:
     """The leading axes in parts of about a tile, if each of their elements has `width` numbers."""
     if not lead:
         yield ()
         return
-    for some in tiles(lead[0], math.prod(lead[1:]) * width, xp):
+    for some in tiles(lead[0], math.prod(lead[1:]) * width):
         if some.stop - some.start > 1:
             yield (some,)
         else:  # perhaps even one is too large
-            yield from ((some, *more) for more in _parts(lead[1:], width, xp))
+            yield from ((some, *more) for more in _parts(lead[1:], width))
+
+
+def _log_mask(allowed: Array, dtype: Any) -> Array:
+    """0 where allowed, -∞ elsewhere: added to scores, it leaves the others no weight."""
+    return np.where(allowed, dtype.type(0), dtype.type(-math.inf))

@@ -1,0 +1,27 @@
+"""The engine room, CPU: the gradient of a table, whose rows are summed up in sorted runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tinyattn.backend import Array
+from tinyattn.dispatch import kernel
+from tinyattn.kernels.cpu.sums import add_at
+from tinyattn.signature import Index
+
+
+def _why_not(xp: Any, weight: Array, ids: Index) -> str:
+    """An id at least."""
+    return "" if ids.size else "no ids"
+
+
+@kernel("embedding", "cpu", _why_not)
+def embedding(xp: Any, weight: Array, ids: Index) -> Any:
+    """`ops.embedding`."""
+
+    def dweight(g: Array) -> Array:
+        out = xp.zeros_like(weight)
+        add_at(xp, out, ids.reshape(-1), g.reshape(-1, weight.shape[1]))
+        return out
+
+    return weight[ids], (dweight, None)
