@@ -1,5 +1,7 @@
 """Modules: finding, moving and storing what is learned; layers; positions."""
 
+import copy
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from tinyattn import Tensor, nn, ops
 from tinyattn.backend import asnumpy
-from tinyattn.nn import Module, Parameter
+from tinyattn.nn import Module, Parameter, Role
 from tinyattn.noise import Noise
 
 
@@ -248,3 +250,45 @@ def test_rotary_counts_from_where_it_is_told_on_every_device(device: str) -> Non
 def test_rotary_needs_pairs() -> None:
     with pytest.raises(ValueError, match="must be even; got 3"):
         nn.Rotary(3)
+
+
+def test_a_parameter_changes_in_place_and_a_tensor_does_not() -> None:
+    w = Parameter(np.array([3.0, 4.0]))
+    loss = (w * w).sum()
+    loss.backward(retain_graph=True)
+    values = w.data
+    w.data -= 0.25 * w.grad
+    assert w.data is values and w.data.tolist() == [1.5, 2.0]
+    with pytest.raises(RuntimeError, match="was changed in place after"):
+        loss.backward()
+    w.zero_grad()
+    (w * w).sum().backward()
+    assert w.grad.tolist() == [3.0, 4.0]
+    with pytest.raises(ValueError, match="read-only"):
+        Tensor([3.0], requires_grad=True).data -= 1
+
+
+def test_a_parameter_that_lives_elsewhere_changes_in_place_too() -> None:
+    flat = np.zeros(4)
+    w = Parameter(np.zeros(2))
+    w.share(flat[1:3])
+    loss = w.sum()
+    w.data += 1.0
+    assert flat.tolist() == [0, 1, 1, 0]
+    with pytest.raises(RuntimeError, match="was changed in place after"):
+        loss.backward()
+
+
+@pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, lambda w: pickle.loads(pickle.dumps(w))])
+def test_a_copy_of_a_parameter_keeps_its_role(how: Any) -> None:
+    w = Parameter([1.0], role=Role.GAIN, name="w")
+    w.grad = np.ones(1)
+    kept = how(w)
+    assert type(kept) is Parameter and kept.role is Role.GAIN and kept.name == "w"
+    assert kept.grad.tolist() == [1.0] and kept.requires_grad
+    kept.data += 1.0
+    assert w.data.tolist() == [1.0]
+    layer = nn.Linear(2, 3, rng=np.random.default_rng(0), role=Role.OUTPUT).astype("float64")
+    assert (layer.weight.role, layer.bias.role) == (Role.OUTPUT, Role.BIAS)
+    layer.load_state(layer.state())
+    assert layer.weight.role is Role.OUTPUT and layer.weight.data.flags.writeable

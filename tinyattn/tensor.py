@@ -12,9 +12,10 @@ The rules of the house:
 - A Tensor holds float32 or float64, and an operation never changes which. Numbers and plain
   arrays that meet a Tensor adopt its precision; two Tensors of different precision are an error.
 - The values of a Tensor do not change after they have been used: the array you pass in is
-  copied, and `.data` is read-only on the CPU. Assign a new array to `x.data` to change x. An
-  optimiser, which does write in place, says so (`changed_in_place`), and a backward pass through
-  the old values is then an error rather than a wrong gradient.
+  copied, and `.data` is read-only on the CPU. Assign a new array to `x.data` to change x. What is
+  learned, a Parameter (nn/module.py), changes in place: `w.data -= rate * w.grad`. That is noticed
+  (`changed_in_place`), and a backward pass through the old values is then an error rather than a
+  wrong gradient.
 - Gradients land on leaves only (tensors made by you, not by an operation), and add up until
   `zero_grad`. `backward` frees the graph as it goes, unless told to keep it.
 - First derivatives only.
@@ -75,6 +76,7 @@ class Tensor:
     """
 
     _data: Array
+    _writable = False
     version: int
     __slots__ = (
         "__weakref__", "_data", "_grad", "_node", "_storage", "name", "requires_grad", "version",
@@ -93,7 +95,7 @@ class Tensor:
     ) -> None:
         values = data._data if isinstance(data, Tensor) else data
         on = device or (device_of(values).name if is_array(values) else "cpu")
-        self._data = _frozen(_floating(asarray(values, dtype, device=on), copy=True))
+        self._data = self._guarded(_floating(asarray(values, dtype, device=on), copy=True))
         self._grad: Array | None = None
         self.requires_grad = requires_grad
         self.name = name
@@ -110,12 +112,17 @@ class Tensor:
     def data(self, values: Any) -> None:
         if self._node is not None:
             raise RuntimeError("data: only a leaf can be assigned; this is the result of an op")
+        if (
+            self._writable and values is self._data
+        ):  # `x.data -= step` has written there, and assigns it
+            self.changed_in_place()
+            return
         values = values._data if isinstance(values, Tensor) else values
         values = _floating(asarray(values, self.dtype, device=self.device), copy=True)
         if values.shape != self.shape:
             raise ValueError(f"data: {self.describe()} cannot take values of shape {values.shape}")
         if self._storage is None:
-            self._data = _frozen(values)
+            self._data = self._guarded(values)
         else:
             self._storage[...] = values
             self.changed_in_place()
@@ -142,7 +149,11 @@ class Tensor:
     def share(self, storage: Array) -> None:
         """Let this leaf live in `storage`, an array of its shape, whose owner may write to it."""
         self._storage = storage
-        self._data = _frozen(storage.view())
+        self._data = self._guarded(storage.view())
+
+    def _guarded(self, values: Array) -> Array:
+        """Values that nobody else holds, as this tensor keeps them."""
+        return values if self._writable else _frozen(values)
 
     def changed_in_place(self) -> None:
         """The owner of the storage has written to it: graphs that used the old values are void."""

@@ -14,7 +14,7 @@ import numpy as np
 from tinyattn.attention.block import AttentionBlock
 from tinyattn.attention.core import split_heads
 from tinyattn.attention.multihead import MultiHead
-from tinyattn.nn import Linear, Parameter, Rotary, normal
+from tinyattn.nn import Linear, Rotary, normal
 from tinyattn.tensor import Tensor
 
 
@@ -93,8 +93,8 @@ def merge(block: MultiHead) -> Bilinear:
     ratio = block.scale / made.scale
     w_HCC = q @ k.swapaxes(1, 2) * ratio
     u_HC = (k @ b[..., None])[..., 0] * ratio
-    made.query.weight = Parameter(w_HCC.transpose(1, 0, 2).reshape(C, H * C))
-    made.query.bias = Parameter(u_HC.reshape(H * C))
+    made.query.weight = made.query.weight.like(w_HCC.transpose(1, 0, 2).reshape(C, H * C))
+    made.query.bias = made.query.bias.like(u_HC.reshape(H * C))
     made.to(block.query.weight.device)
     made.value, made.out = block.value, block.out
     return made
@@ -121,10 +121,10 @@ def factor(block: Bilinear) -> MultiHead:
     root = np.sqrt(size[:, None, :D] * block.scale / made.scale)
     queries = left[:, :, :D] * root  # (H, C + 1, D)
     k_HCD = right[:, :D].swapaxes(1, 2) * root
-    made.query.weight = Parameter(queries[:, :C].transpose(1, 0, 2).reshape(C, C))
-    made.query.bias = Parameter(queries[:, C].reshape(C))
-    made.key.weight = Parameter(k_HCD.transpose(1, 0, 2).reshape(C, C))
-    made.key.bias = Parameter(np.zeros_like(queries[:, C]).reshape(C))
+    made.query.weight = made.query.weight.like(queries[:, :C].transpose(1, 0, 2).reshape(C, C))
+    made.query.bias = made.query.bias.like(queries[:, C].reshape(C))
+    made.key.weight = made.key.weight.like(k_HCD.transpose(1, 0, 2).reshape(C, C))
+    made.key.bias = made.key.bias.like(np.zeros_like(queries[:, C]).reshape(C))
     made.to(block.query.weight.device)
     made.value, made.out = block.value, block.out
     return made

@@ -17,7 +17,7 @@ from tinyattn import ops
 from tinyattn.attention.multihead import MultiHead
 from tinyattn.attention.segments import in_segments, look_back, look_back_weights
 from tinyattn.backend import Array
-from tinyattn.nn import Parameter, normal
+from tinyattn.nn import Parameter, Role, normal
 from tinyattn.noise import Noise
 from tinyattn.tensor import Tensor
 
@@ -65,8 +65,12 @@ class Linformer(MultiHead):
         if rows < 1:
             raise ValueError(f"Linformer: rows must be at least 1; got {rows}")
         self.rows = rows
-        self.mix_keys = Parameter(normal(1 / math.sqrt(rows))((rows, longest), rng))  # E
-        self.mix_values = Parameter(normal(1 / math.sqrt(rows))((rows, longest), rng))  # F
+        self.mix_keys = Parameter(
+            normal(1 / math.sqrt(rows))((rows, longest), rng), role=Role.MIXING
+        )  # E
+        self.mix_values = Parameter(
+            normal(1 / math.sqrt(rows))((rows, longest), rng), role=Role.MIXING
+        )  # F
 
     def sizes(self) -> dict[str, int]:
         """C, H and R."""
@@ -162,8 +166,12 @@ class LinformerCausal(MultiHead):
                 f"got {rows} and {segment}"
             )
         self.segment, self.rows = segment, rows
-        self.mix_keys = Parameter(normal(1 / math.sqrt(rows))((rows, segment), rng))  # E
-        self.mix_values = Parameter(normal(1 / math.sqrt(rows))((rows, segment), rng))  # F
+        self.mix_keys = Parameter(
+            normal(1 / math.sqrt(rows))((rows, segment), rng), role=Role.MIXING
+        )  # E
+        self.mix_values = Parameter(
+            normal(1 / math.sqrt(rows))((rows, segment), rng), role=Role.MIXING
+        )  # F
 
     def sizes(self) -> dict[str, int]:
         """C, H, K and R."""

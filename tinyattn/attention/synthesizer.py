@@ -16,7 +16,7 @@ from tinyattn.attention.block import AttentionBlock, KeyValueCache
 from tinyattn.attention.core import merge_heads, split_heads
 from tinyattn.attention.masks import combined
 from tinyattn.backend import Array
-from tinyattn.nn import Linear, Parameter, normal, uniform
+from tinyattn.nn import Linear, Parameter, Role, normal, uniform
 from tinyattn.noise import Noise
 from tinyattn.tensor import Tensor
 
@@ -128,7 +128,7 @@ class RandomSynthesizer(Synthesizer):
 
     def _make_scores(self, rng: np.random.Generator) -> None:
         table = normal(0.02)((self.heads, self.longest, self.longest), rng)
-        self.table = Parameter(table)
+        self.table = Parameter(table, role=Role.TABLE)
 
     def _scores(self, x: Tensor, start: int) -> Tensor:
         """The table's rows of these positions, for every text: (B, H, T, S)."""

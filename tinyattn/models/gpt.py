@@ -19,7 +19,7 @@ from tinyattn.backend import Array, asarray
 from tinyattn.limits import check_numbers, sizes
 from tinyattn.models.layer import Layer, layers_numbers, narrow_block, new_layers
 from tinyattn.models.perceiver import Perceiver
-from tinyattn.nn import Dropout, Embedding, LayerNorm, LearnedPositions, Linear, Module
+from tinyattn.nn import Dropout, Embedding, LayerNorm, LearnedPositions, Linear, Module, Role
 from tinyattn.noise import Noise, check_rate, generator
 from tinyattn.tensor import Tensor
 
@@ -140,7 +140,7 @@ class GPT(Module):
         self.dropout = Dropout(config.dropout)
         self.blocks = config.new_layers(rng)
         self.norm = LayerNorm(config.width)
-        self.head = Linear(config.width, config.vocabulary, rng=rng, bias=False)
+        self.head = Linear(config.width, config.vocabulary, rng=rng, bias=False, role=Role.OUTPUT)
         name, options = config.mechanism
         self.perceiver = (
             Perceiver(config.width, rng=rng, **options) if name == "perceiver" else None

@@ -15,7 +15,7 @@ import numpy as np
 
 from tinyattn.attention import causal
 from tinyattn.models.layer import Layer
-from tinyattn.nn import Module, Parameter, uniform
+from tinyattn.nn import Module, Parameter, Role, uniform
 from tinyattn.noise import Noise
 from tinyattn.tensor import Tensor
 
@@ -53,7 +53,7 @@ class Perceiver(Module):
             raise ValueError(f"Perceiver: latents must be at least 1; got {latents}")
         # Glorot and Bengio's bound as A5's framework computes it for a shape (1, L, C).
         bound = math.sqrt(6 / ((latents + 1) * width))
-        self.latents = Parameter(uniform(bound)((latents, width), rng))
+        self.latents = Parameter(uniform(bound)((latents, width), rng), role=Role.TABLE)
 
     def __call__(
         self,

@@ -1,11 +1,11 @@
 """Chapter 4: modules, which own the numbers that are learned."""
 
-from tinyattn.nn.module import Module, Parameter
+from tinyattn.nn.module import Module, Parameter, Role
 from tinyattn.nn.init import A5, normal, ones, uniform, xavier_uniform, zeros
 from tinyattn.nn.layers import Dropout, Embedding, FeedForward, LayerNorm, Linear
 from tinyattn.nn.positions import LearnedPositions, Rotary
 
 __all__ = [
     "A5", "Dropout", "Embedding", "FeedForward", "LayerNorm", "LearnedPositions", "Linear",
-    "Module", "Parameter", "Rotary", "normal", "ones", "uniform", "xavier_uniform", "zeros",
+    "Module", "Parameter", "Role", "Rotary", "normal", "ones", "uniform", "xavier_uniform", "zeros",
 ]  # fmt: skip

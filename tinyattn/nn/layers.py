@@ -11,7 +11,7 @@ import numpy as np
 from tinyattn import ops
 from tinyattn.backend import Array
 from tinyattn.nn.init import A5, Initialiser
-from tinyattn.nn.module import Module, Parameter
+from tinyattn.nn.module import Module, Parameter, Role
 from tinyattn.noise import Noise, check_rate
 from tinyattn.tensor import Tensor
 
@@ -27,9 +27,10 @@ class Linear(Module):
         rng: np.random.Generator,
         bias: bool = True,
         init: Initialiser = A5,
+        role: Role = Role.HIDDEN,
     ) -> None:
-        self.weight = Parameter(init((n_in, n_out), rng))
-        self.bias = Parameter(np.zeros(n_out, np.float32)) if bias else None
+        self.weight = Parameter(init((n_in, n_out), rng), role=role)
+        self.bias = Parameter(np.zeros(n_out, np.float32), role=Role.BIAS) if bias else None
 
     def __call__(self, x: Tensor) -> Tensor:
         return ops.linear(x, self.weight, self.bias)
@@ -41,7 +42,7 @@ class Embedding(Module):
     def __init__(
         self, count: int, width: int, *, rng: np.random.Generator, init: Initialiser = A5
     ) -> None:
-        self.weight = Parameter(init((count, width), rng))
+        self.weight = Parameter(init((count, width), rng), role=Role.TABLE)
 
     def __call__(self, ids: Array) -> Tensor:
         return ops.embedding(self.weight, ids)
@@ -51,8 +52,8 @@ class LayerNorm(Module):
     """Each row to mean 0 and variance 1, then a learned gain and bias. Shapes: (..., width)."""
 
     def __init__(self, width: int, *, eps: float = 1e-5) -> None:
-        self.gain = Parameter(np.ones(width, np.float32))
-        self.bias = Parameter(np.zeros(width, np.float32))
+        self.gain = Parameter(np.ones(width, np.float32), role=Role.GAIN)
+        self.bias = Parameter(np.zeros(width, np.float32), role=Role.BIAS)
         self.eps = eps
 
     def __call__(self, x: Tensor) -> Tensor:

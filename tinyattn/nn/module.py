@@ -3,7 +3,8 @@
 Operations (chapter 3) are functions; what is learned needs an owner. A Module is an ordinary
 object whose attributes are Parameters, other Modules, or lists of them. Its parameters are found
 by walking the attributes in the order in which they were set, and are named by the path that
-leads to them: `blocks.0.attention.query.weight`.
+leads to them: `blocks.0.attention.query.weight`. What an optimiser wants to know of a parameter,
+it says itself: its *role*.
 
 A module has no training mode. A call that is given `noise` trains, and drops; a call without it
 does not. Next: how parameters begin.
@@ -12,6 +13,8 @@ does not. Next: how parameters begin.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from enum import Enum
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,19 +22,51 @@ import numpy as np
 from tinyattn.tensor import Tensor
 
 
+class Role(Enum):
+    """What a parameter does in a model."""
+
+    HIDDEN = "a matrix between hidden layers"
+    MIXING = "a matrix between positions"
+    OUTPUT = "a matrix that makes the output"
+    TABLE = "rows that are looked up or added, and whatever says nothing else"
+    GAIN = "factors"
+    BIAS = "terms"
+
+
 class Parameter(Tensor):
-    """A Tensor that is learned: a leaf that requires a gradient."""
+    """A Tensor that is learned: a leaf that requires a gradient, and changes in place.
 
-    __slots__ = ()
+    `w.data -= rate * w.grad` is a step downhill. A graph that used the old values is void then. On
+    the CPU `w.data` can be written to; assign it afterwards, as `-=` does, or nobody knows.
 
-    def __init__(self, data: Any, *, device: str | None = None, name: str = "") -> None:
+        >>> w = Parameter([3.0, 4.0])
+        >>> (w * w).sum().backward()
+        >>> w.data -= 0.25 * w.grad
+        >>> w
+        Tensor([1.5 2. ], float64, requires_grad)
+    """
+
+    __slots__ = ("role",)
+    _writable = True
+
+    def __init__(
+        self, data: Any, *, role: Role = Role.TABLE, device: str | None = None, name: str = ""
+    ) -> None:
         super().__init__(data, requires_grad=True, device=device, name=name)
+        self.role = role
 
     def to(self, device: str) -> Parameter:
         """This parameter if it lives on `device`, else a copy there."""
-        return (
-            self if device == self.device else Parameter(self.data, device=device, name=self.name)
-        )
+        return self if device == self.device else self.like(self.data, device)
+
+    def like(self, data: Any, device: str | None = None) -> Parameter:
+        """A parameter with the same role and name, and other values."""
+        return Parameter(data, role=self.role, device=device, name=self.name)
+
+    def __reduce__(self) -> Any:
+        """Copies and pickles keep the role too."""
+        make, (kind, *rest) = super().__reduce__()
+        return make, (partial(kind, role=self.role), *rest)
 
 
 class Module:
@@ -64,7 +99,7 @@ class Module:
 
     def astype(self, dtype: Any) -> Module:
         """Make every parameter "float32" or "float64", in place; returns the module."""
-        return self._replace(lambda p: Parameter(p.data.astype(dtype), name=p.name))
+        return self._replace(lambda parameter: parameter.like(parameter.data.astype(dtype)))
 
     def _replace(self, change: Callable[[Parameter], Parameter]) -> Module:
         changed: dict[int, Parameter] = {}

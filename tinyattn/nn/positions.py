@@ -14,7 +14,7 @@ import numpy as np
 
 from tinyattn import ops
 from tinyattn.backend import Array, asarray
-from tinyattn.nn.module import Module, Parameter
+from tinyattn.nn.module import Module, Parameter, Role
 from tinyattn.tensor import Tensor
 
 
@@ -22,7 +22,7 @@ class LearnedPositions(Module):
     """A learned vector for each position, zero at first. Shapes: length T -> (T, C)."""
 
     def __init__(self, context: int, width: int) -> None:
-        self.weight = Parameter(np.zeros((context, width), np.float32))
+        self.weight = Parameter(np.zeros((context, width), np.float32), role=Role.TABLE)
 
     def __call__(self, start: int, stop: int) -> Tensor:
         """The vectors of positions start..stop-1. Raises: ValueError beyond the context."""

@@ -18,7 +18,16 @@ from tinyattn.attention import ABILITIES, ATTENTION, padding, parse_attention, s
 from tinyattn.backend import asarray
 from tinyattn.limits import check_numbers, sizes
 from tinyattn.models.layer import Layer, layers_numbers, narrow_block, new_layers
-from tinyattn.nn import Dropout, Embedding, LayerNorm, LearnedPositions, Linear, Module, Rotary
+from tinyattn.nn import (
+    Dropout,
+    Embedding,
+    LayerNorm,
+    LearnedPositions,
+    Linear,
+    Module,
+    Role,
+    Rotary,
+)
 from tinyattn.noise import Noise, check_rate, generator
 from tinyattn.tensor import Tensor
 
@@ -115,10 +124,10 @@ class Parser(Module):
         self.dropout = Dropout(config.dropout)
         self.blocks = config.new_layers(rng)
         self.norm = LayerNorm(C)
-        self.dependent = Linear(C, config.relations * D, rng=rng)
-        self.governor = Linear(C, config.relations * D, rng=rng)
-        self.dependent_any = Linear(C, C, rng=rng)
-        self.governor_any = Linear(C, C, rng=rng)
+        self.dependent = Linear(C, config.relations * D, rng=rng, role=Role.OUTPUT)
+        self.governor = Linear(C, config.relations * D, rng=rng, role=Role.OUTPUT)
+        self.dependent_any = Linear(C, C, rng=rng, role=Role.OUTPUT)
+        self.governor_any = Linear(C, C, rng=rng, role=Role.OUTPUT)
         self.rotary = Rotary(C)
         self.to(device)
         for name, parameter in self.named_parameters():

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from tinyattn.attention.bilinear import Bilinear
-from tinyattn.nn import Parameter
 from tinyattn.tensor import Tensor
 
 
@@ -67,7 +66,7 @@ def dependency_block(
     block = Bilinear(C, heads, longest=N, rng=np.random.default_rng(0))
     w_CHC = np.zeros((C, heads, C), np.float32)
     w_CHC[:N, :, :N] = w_HNN.transpose(1, 0, 2) / block.scale
-    block.query.weight = Parameter(w_CHC.reshape(C, heads * C))
+    block.query.weight = block.query.weight.like(w_CHC.reshape(C, heads * C))
     return block, Tensor(np.eye(N, C, dtype=np.float32)[None])
 
 
