@@ -40,8 +40,13 @@ FORMULAS: dict[str, Function] = {}
 KERNELS: dict[tuple[str, str], Kernel] = {}
 """Every kernel by the name of its formula and the device."""
 
-_words = os.environ.get(FORMULAS_VARIABLE, "").replace(",", " ").split()
-_off = Counter("all" if word == "1" else word for word in _words)
+
+def names_in(text: str) -> list[str]:
+    """The names that a variable or an option lists, with or without commas; 1 stands for all."""
+    return ["all" if word == "1" else word for word in text.replace(",", " ").split()]
+
+
+_off = Counter(names_in(os.environ.get(FORMULAS_VARIABLE, "")))
 _lock = threading.Lock()
 
 

@@ -119,6 +119,7 @@ def test_what_a_commands_file_names_its_commands_have(module: Path) -> None:
     if file in SHOWN or "claims" in file or not here:
         return
     own = {option for command in here for option in options_of(command)}
+    own |= {option for p in main.params for option in p.opts}  # which stand before the command
     for part in functions(source, {main.commands[name].callback.__name__ for name in here}):
         assert named(part) <= own
 

@@ -11,7 +11,6 @@ from tinyattn.data import DataError
 from tinyattn.tasks.recipe import load_recipe, recipe_from, recipe_names, to_toml
 from tinyattn.training.settings import SettingError
 
-
 RESOLVED = json.loads(Path(__file__).with_name("resolved_recipes.json").read_text())
 """Every setting of every recipe, as it was when each file still said all of them."""
 

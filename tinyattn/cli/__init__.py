@@ -33,6 +33,8 @@ from tinyattn.cli.types import option_for
 from tinyattn.cli.train import finetune, pretrain, quickstart
 from tinyattn.cli.use import baseline, convert, evaluate, generate
 from tinyattn.cli.world import world
+from tinyattn.dispatch import formulas as by_formulas
+from tinyattn.dispatch import names_in
 from tinyattn.threads import NoThreads, keep_freed_memory
 
 __all__ = ["main"]
@@ -102,6 +104,9 @@ def _with_setting(error: click.UsageError) -> str:
         typed = error.option_name.lstrip("-").replace("-", "_")
         if instead := option_for(typed, error.ctx.command):
             return f"{error.message.rstrip('.')}; did you mean {instead}?"
+        group = error.ctx.parent
+        if group and (instead := option_for(typed, group.command)):
+            return f"{error.message.rstrip('.')}; {instead} stands before the command"
         home = home_of(typed, error.ctx.info_name or "")
         if home and any(parameter.name == "sets" for parameter in error.ctx.command.params):
             return f"{error.message.rstrip('.')}; did you mean --set {home}=VALUE?"
@@ -135,7 +140,15 @@ def _fail(message: str, status: int, *, all_know: bool = False) -> NoReturn:
     context_settings={"auto_envvar_prefix": "TINYATTN", "help_option_names": ["-h", "--help"]},
 )
 @click.version_option(__version__, prog_name="tinyattn")
-def main() -> None:
+@click.option(
+    "--formulas",
+    default="",
+    metavar="NAME,..",
+    help="Compute by these formulas where there are kernels, or by all; besides those "
+    "that TINYATTN_FORMULAS names. `tinyattn info --kernels` lists them.",
+)
+@click.pass_context
+def main(ctx: click.Context, formulas: str) -> None:
     """Attention, autograd and a GPT that learns where people were born, in plain NumPy.
 
     \b
@@ -148,7 +161,12 @@ def main() -> None:
     """
     warnings.simplefilter("ignore", RuntimeWarning)  # what is not finite is noticed, and said once
     keep_freed_memory(np)
-    command = click.get_current_context().invoked_subcommand
+    if names := names_in(formulas):
+        try:
+            ctx.with_resource(by_formulas(*names))  # until the command ends
+        except ValueError as error:
+            raise click.BadParameter(str(error), param_hint="--formulas") from error
+    command = ctx.invoked_subcommand
     if command not in ("pretrain", "finetune"):
         from tinyattn.training.ranks import started
 

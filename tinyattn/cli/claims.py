@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from tinyattn.cli.options import DEVICE, JSON, SEED, open_device, option, print_json
+from tinyattn.cli import options as opt
 from tinyattn.cli.outputs import check_target
 from tinyattn.cli.types import FILE, Amount, Choice
 
@@ -17,22 +17,22 @@ SHEETS = ("000", "001", "002", "003", "004", "general", "new")
 
 
 @click.command()
-@option("--id", "ids", multiple=True, metavar="ID",
+@opt.option("--id", "ids", multiple=True, metavar="ID",
         help="Only this claim or remark, such as S000-b.6, in full; may be repeated.")  # fmt: skip
-@option("--sheet", "sheets", multiple=True, type=Choice(SHEETS),
+@opt.option("--sheet", "sheets", multiple=True, type=Choice(SHEETS),
         help="Only this sheet, general facts, or what stands in no sheet (new).")  # fmt: skip
-@option("--verdict", "verdicts", multiple=True,
+@opt.option("--verdict", "verdicts", multiple=True,
         type=Choice([*VERDICTS], case_sensitive=False),
         help="Only claims and remarks of this verdict; may be repeated.")  # fmt: skip
-@option("--draws", default=12, type=Amount(), help="How often each truth is tried.")
-@option("--html", "page", type=FILE,
+@opt.option("--draws", default=12, type=Amount(), help="How often each truth is tried.")
+@opt.option("--html", "page", type=FILE,
         help="Write a page that needs nothing else, and print counts only.")  # fmt: skip
-@SEED
-@DEVICE
-@JSON
+@opt.SEED
+@opt.DEVICE
+@opt.JSON
 def claims(
     ids: tuple[str, ...], sheets: tuple[str, ...], verdicts: tuple[str, ...], draws: int,
-    page: Path | None, seed: int, device: str, as_json: bool,
+    page: Path | None, seed: int, device: str,
 ) -> None:  # fmt: skip
     """Try what five answer sheets claim about attention, and print their errata.
 
@@ -51,32 +51,22 @@ def claims(
     tinyattn claims --id S000-b.6 --id N-1
     """
     from tinyattn.data.files import write
-    from tinyattn.report.claims import (
-        as_details,
-        as_dict,
-        as_html,
-        as_text,
-        remark_as_details,
-        summary,
-        unexpected,
-    )
+    from tinyattn.report import claims as report
     from tinyattn.report.progress import Progress
-    from tinyattn.theory import CLAIMS, REMARKS, Claim, Remark, judge_all
+    from tinyattn.theory import CLAIMS, REMARKS, Claim, Remark, Result, judge_all
 
     spelled = {name.upper(): name for name in (*CLAIMS, *REMARKS)}
-    ids = tuple(spelled.get(name.upper(), name) for name in ids)
     for name in ids:
-        if name not in CLAIMS and name not in REMARKS:
-            near = difflib.get_close_matches(name, (*CLAIMS, *REMARKS), n=3)
-            hint = (
-                f"; did you mean {' or '.join(near)}?" if near else "; `tinyattn claims` lists them"
-            )
-            raise click.BadParameter(f"there is no claim {name!r}{hint}", param_hint="--id")
+        if name.upper() not in spelled:
+            near = difflib.get_close_matches(name, spelled.values(), n=3)
+            hint = f"did you mean {' or '.join(near)}?" if near else "`tinyattn claims` lists them"
+            raise click.BadParameter(f"there is no claim {name!r}; {hint}", param_hint="--id")
+    named = {spelled[name.upper()] for name in ids}
     wanted = {VERDICTS[name] for name in verdicts}
 
     def asked_for(one: Claim | Remark) -> bool:
         return (
-            (not ids or one.id in ids) and (not sheets or one.sheet in sheets)
+            (not named or one.id in named) and (not sheets or one.sheet in sheets)
             and (not wanted or one.verdict in wanted)
         )  # fmt: skip
 
@@ -88,23 +78,19 @@ def claims(
         )
     if page is not None:
         check_target(page, "--html")
-    device = open_device(device)
+    device = opt.open_device(device)
     with Progress() as bar:
         bar.start(0, len(chosen))
         results = judge_all(chosen, draws=draws, seed=seed, device=device,
                             on_result=lambda result: bar.advance(1))  # fmt: skip
+    told: list[Result | Remark] = [*results, *remarks] if ids else []
+    counts = report.summary(results, remarks)
     if page is not None:
-        write(page, as_html(results, remarks))
-    if as_json:
-        print_json(as_dict(results, remarks))
-    elif page is not None:
-        wrong = [as_details(result) for result in results if not result.ok]
-        counts = f"{summary(results, remarks)}\nThe page is {page}."
-        click.echo("\n\n".join([*wrong, counts]))
-    elif ids:
-        details = [*map(as_details, results), *map(remark_as_details, remarks)]
-        click.echo("\n\n".join([*details, summary(results, remarks)]))
-    else:
-        click.echo(as_text(results, remarks))
-    if unexpected(results, remarks):
+        write(page, report.as_html(results, remarks))
+        told = [result for result in results if not result.ok]
+        counts += f"\nThe page is {page}."
+    whole = not ids and page is None
+    text = "\n\n".join([*map(report.as_details, told), counts])
+    opt.show(report.as_dict(results, remarks), report.as_text(results, remarks) if whole else text)
+    if report.unexpected(results, remarks):
         raise SystemExit(1)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from tinyattn.cli.options import JSON, option, print_json
+from tinyattn.cli import options as opt
 from tinyattn.cli.outputs import check_target, note_no_picture
 from tinyattn.cli.types import FILE, Amount
 from tinyattn.limits import MOST_POSITIONS, brief
@@ -29,29 +29,22 @@ def _lengths(ctx: click.Context, parameter: click.Parameter, text: str | None) -
 
 
 @click.command()
-@option("--attention", "names", multiple=True, metavar="NAME[,OPTION=NUMBER]",
+@opt.option("--attention", "names", multiple=True, metavar="NAME[,OPTION=NUMBER]",
         help="Only this one, such as bigbird or bigbird,block=16; may be repeated.")  # fmt: skip
-@option("--lengths", callback=_lengths, metavar="T,T,..",
+@opt.option("--lengths", callback=_lengths, metavar="T,T,..",
         help="Measure growth over these lengths; by default 256,512,1024,2048,4096.")  # fmt: skip
-@option(
-    "--length", type=Amount(1, MOST_POSITIONS), help="Length to compare at; by default the longest."
-)
-@option("--width", default=64, type=Amount(), help="Numbers a position, C.")
-@option("--heads", default=4, type=Amount(), help="Heads, which must divide the width.")
-@option("--rounds", default=5, type=Amount(),
+@opt.option("--length", type=Amount(1, MOST_POSITIONS),
+        help="Length to compare at; by default the longest.")  # fmt: skip
+@opt.option("--width", default=64, type=Amount(), help="Numbers a position, C.")
+@opt.option("--heads", default=4, type=Amount(), help="Heads, which must divide the width.")
+@opt.option("--rounds", default=5, type=Amount(),
         help="Turns of each at the longest length, and up to 8 times at others.")  # fmt: skip
-@option("--picture", type=FILE, help="Draw what each sees and how it grows into this PNG.")
-@JSON
+@opt.option("--picture", type=FILE, help="Draw what each sees and how it grows into this PNG.")
+@opt.JSON
 def compare(
-    names: tuple[str, ...],
-    lengths: list[int] | None,
-    length: int | None,
-    width: int,
-    heads: int,
-    rounds: int,
-    picture: Path | None,
-    as_json: bool,
-) -> None:
+    names: tuple[str, ...], lengths: list[int] | None, length: int | None, width: int, heads: int,
+    rounds: int, picture: Path | None,
+) -> None:  # fmt: skip
     """Set all kinds of attention side by side: what each sees, and what it costs.
 
     Whether it can be causal is found by changing inputs; time and memory are measured, with one
@@ -90,15 +83,12 @@ def compare(
             )  # fmt: skip
         except ValueError as error:
             raise click.UsageError(str(error)) from error
-    if as_json:
-        print_json(found.as_dict())
-    else:
-        click.echo(as_table(found))
+    opt.show(found.as_dict(), as_table(found))
     if picture is not None:
         try:
             save_picture(found, picture)
         except NoPicture as error:
             note_no_picture(picture, error)
             return
-        if not as_json:
+        if not opt.as_json():
             click.echo(f"The picture is {picture}.")

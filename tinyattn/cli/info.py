@@ -2,48 +2,97 @@
 
 from __future__ import annotations
 
+import inspect
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
 from tinyattn import __version__
-from tinyattn.cli.options import JSON, option, print_json, recipe_option
+from tinyattn.cli import options as opt
 from tinyattn.cli.types import FILE
+from tinyattn.report.table import Column, table
 
 
 @click.command()
-@option("--from", "start", type=FILE, help="Describe this run or checkpoint.")
-@recipe_option(help="Print this recipe's settings.")
-@JSON
-def info(start: Path | None, recipe: str | None, as_json: bool) -> None:
-    """What is installed; or what is in a run; or a recipe's settings."""
+@opt.option("--from", "start", type=FILE, help="Describe this run or checkpoint.")
+@opt.recipe_option(help="Print this recipe's settings.")
+@opt.option("--kernels", is_flag=True, help="List formulas, and the kernels that compute for them.")
+@opt.JSON
+def info(start: Path | None, recipe: str | None, kernels: bool) -> None:
+    """What is installed; or what is in a run; or a recipe's settings.
+
+    With --kernels, what each formula of the book can be computed by.
+    """
     from tinyattn.tasks.recipe import load_recipe, to_toml
 
-    if start and recipe:
-        raise click.UsageError("give either --from RUN or --recipe NAME")
+    if sum(map(bool, (start, recipe, kernels))) > 1:
+        raise click.UsageError("give either --from RUN or --recipe NAME or --kernels")
     if recipe:
         tables = load_recipe(recipe).tables()
-        if as_json:
-            print_json(tables)
-        else:
-            click.echo(to_toml(tables), nl=False)
-        return
-    facts = _about_run(start) if start else _about_machine()
-    if as_json:
-        print_json(facts)
+        opt.show(tables, to_toml(tables).removesuffix("\n"))
+    elif kernels:
+        rows = _kernels()
+        opt.show({"rows": rows}, "\n".join(table(rows, KERNEL_COLUMNS)))
+    elif start:
+        facts = _about_run(start)
+        opt.show(facts, *_lines(facts))
     else:
-        for key, value in facts.items():
-            if isinstance(value, dict):
-                value = [f"{name}: {about}" for name, about in value.items()]
-            click.echo("\n    ".join([f"{key}:", *value]) if isinstance(value, list)
-                       else f"{key}: {value}")  # fmt: skip
+        facts = _about_machine()
+        opt.show(facts, *_lines(facts | {"kernels": _in_use(**facts["kernels"])}))
+
+
+def _lines(facts: dict[str, Any]) -> Iterator[str]:
+    """A line for each fact, or more, if it is a list."""
+    for key, value in facts.items():
+        if isinstance(value, dict):
+            value = [f"{name}: {about}" for name, about in value.items()]
+        yield "\n    ".join([f"{key}:", *value]) if isinstance(value, list) else f"{key}: {value}"
+
+
+KERNEL_COLUMNS = [
+    Column("formula", "{name}"), Column("kernel", "{device}"),
+    Column("takes", lambda row: "all" if row["device"] and not row["takes"] else row["takes"]),
+]  # fmt: skip
+
+
+def _kernels() -> list[dict[str, str]]:
+    """A row for each kernel, and one for each formula that has none: which calls it takes."""
+    from tinyattn.dispatch import FORMULAS, KERNELS
+
+    rows = [
+        {"name": name, "device": device, "takes": _first_line(kernel.why_not)}
+        for (name, device), kernel in KERNELS.items()
+    ]
+    alone = FORMULAS.keys() - {name for name, _ in KERNELS}
+    rows += [{"name": name, "device": "", "takes": ""} for name in alone]
+    return sorted(rows, key=lambda row: (not row["device"], row["name"], row["device"]))
+
+
+def _first_line(function: Callable[..., Any] | None) -> str:
+    return (inspect.getdoc(function) or "").partition("\n")[0] if function else ""
+
+
+def _in_use(off: list[str], **devices: list[str]) -> str:
+    """How many kernels there are; which are switched off, and by what."""
+    from tinyattn.dispatch import FORMULAS_VARIABLE
+
+    counts = ", ".join(f"{device} {len(names)}" for device, names in devices.items() if names)
+    by = [FORMULAS_VARIABLE] * bool(os.environ.get(FORMULAS_VARIABLE))
+    group = click.get_current_context().find_root()
+    typed = group.get_parameter_source("formulas") is click.core.ParameterSource.COMMANDLINE
+    by += ["--formulas"] * typed
+    state = f"off: {', '.join(off)}, by {' and '.join(by)}" if off else "in use"
+    return f"{state}; {counts}" if counts else "none; formulas compute"
 
 
 def _about_run(start: Path) -> dict[str, Any]:
     from tinyattn.tasks.runs import load_run
 
     trained = load_run(start)
+    formulas = trained.about.get("formulas")
     return {
         "stage": trained.about["stage"],
         "step": trained.about["step"],
@@ -51,6 +100,7 @@ def _about_run(start: Path) -> dict[str, Any]:
         "seed": trained.about["seed"],
         "parameters": trained.model.parameter_count(),
         "characters": len(trained.vocabulary),
+        **({"formulas": formulas} if formulas else {}),
         **{f"model.{k}": v for k, v in trained.about["model"].items()},
     }
 
@@ -60,6 +110,7 @@ def _about_machine() -> dict[str, Any]:
 
     from tinyattn.attention import spell_out
     from tinyattn.backend import describe_gpu
+    from tinyattn.dispatch import KERNELS, switched_off
     from tinyattn.models import MECHANISMS
     from tinyattn.report import curves
     from tinyattn.tasks.recipe import recipe_names, recipe_summary
@@ -79,6 +130,11 @@ def _about_machine() -> dict[str, Any]:
         "threads": threads,
         "blas": blas,
         "cuda": cuda,
+        "kernels": {"off": switched_off()}
+        | {
+            device: sorted(name for name, on in KERNELS if on == device)
+            for device in ("cpu", "cuda")
+        },
         "pictures": f"no: {no_picture}" if no_picture else "matplotlib",
         "recipes": {name: recipe_summary(name) for name in recipe_names()},
         "attention": [spell_out(name, MECHANISMS) for name in MECHANISMS],

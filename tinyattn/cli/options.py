@@ -11,6 +11,7 @@ from typing import Any
 import click
 import numpy as np
 
+from tinyattn.cli.streams import note
 from tinyattn.cli.types import FILE, FOLDER, Amount, Choice, parse_penalties, parse_settings
 from tinyattn.limits import MOST_SEED, MOST_WORKERS, seed_of
 
@@ -22,10 +23,42 @@ def option(*names: str, **settings: Any) -> Callable[[Any], Any]:
     return click.option(*names, **{"show_default": True, **settings})
 
 
+def together(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Several options as one decorator, in the order in which help lists them."""
+
+    def decorate(command: Any) -> Any:
+        for add in reversed(options):
+            command = add(command)
+        return command
+
+    return decorate
+
+
+AS_JSON = "tinyattn.as_json"
+"""Where click keeps what --json says."""
+
+
+def as_json() -> bool:
+    """Whether the command that runs was told --json."""
+    return bool(click.get_current_context().meta[AS_JSON])
+
+
+def show(facts: Mapping[str, Any], *texts: str) -> None:
+    """What a command has found: one object on stdout for programs, or texts for people."""
+    for text in [json.dumps(facts, ensure_ascii=False)] if as_json() else texts:
+        click.echo(text)
+
+
 SEED = option("--seed", default=0, type=Amount(0, MOST_SEED), help="Decides all that is random.")
 DEVICE = option("--device", default="cpu", type=Choice(["cpu", "cuda"]), help="Where to run.")
 WORKERS = option("--workers", type=Amount(1, MOST_WORKERS), help="Threads; by default one a core.")
-JSON = option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+JSON = option(
+    "--json",
+    is_flag=True,
+    help="Print one JSON object instead of text.",
+    expose_value=False,
+    callback=lambda ctx, _, value: ctx.meta.update({AS_JSON: value}),
+)
 UNKNOWN = option("--unknown", default="error", type=Choice(["error", "drop"]),
                  help="What to do with a character that is not in the vocabulary.")  # fmt: skip
 
@@ -77,27 +110,27 @@ PENALTY = option(
 )
 CONFIG = option("--config", type=FILE, help="A TOML file whose settings override the recipe's.")
 OVERWRITE = option("--overwrite", is_flag=True, help="Replace what --out holds.")
+RUN = together(OVERWRITE, SEED, DEVICE, WORKERS, JSON)
+
+
+def model_options(table: str = "pretrain") -> Callable[[Any], Any]:
+    """The options of a command that makes a model, and sets what stands in a table; see
+    `settings_of`."""
+    return together(ATTENTION, POSITIONS, PENALTY, set_option(table))
 
 
 def stage_options(stage: str, default_recipe: str) -> Callable[[Any], Any]:
     """The options of a command that trains one stage, "pretrain" or "finetune"."""
-    options = [
+    return together(
         option("--epochs", type=Amount(), help="Passes over the data."),
         option("--steps", type=Amount(), help="Steps, instead of epochs."),
         recipe_option(help=f"Settings to begin with: a name that `tinyattn info` lists; "
                            f"by default {default_recipe}."),
-        CONFIG, ATTENTION, POSITIONS, PENALTY, set_option(stage),
+        CONFIG, model_options(stage),
         option("--out", type=FOLDER, default=f"runs/{stage}", help="The run folder to write."),
         option("--resume", is_flag=True, help="Go on with the run in --out, as it was begun."),
-        OVERWRITE, SEED, DEVICE, WORKERS, JSON,
-    ]  # fmt: skip
-
-    def decorate(command: Any) -> Any:
-        for add in reversed(options):
-            command = add(command)
-        return command
-
-    return decorate
+        RUN,
+    )  # fmt: skip
 
 
 def open_stage(
@@ -120,8 +153,9 @@ def open_stage(
         ranks = all_ranks(np, options["device"])
     except RuntimeError as error:
         raise DeviceMissing(str(error)) from error
-    settings = parse_settings(options["sets"]) | extra
-    settings |= model_settings(options["attention"], options["positions"], options["penalties"])
+    asked = settings_of(options["attention"], options["positions"], options["penalties"],
+                        options["sets"])  # fmt: skip
+    settings = asked | extra
     epochs, steps = options["epochs"], options["steps"]
     if epochs and steps:
         raise click.UsageError("give either --epochs or --steps")
@@ -160,10 +194,10 @@ def _is_given(name: str) -> bool:
     return source is not click.core.ParameterSource.DEFAULT
 
 
-def model_settings(
-    attention: str | None, positions: str | None, penalties: tuple[str, ...]
+def settings_of(
+    attention: str | None, positions: str | None, penalties: tuple[str, ...], sets: tuple[str, ...]
 ) -> dict[str, Any]:
-    """The settings that --attention, --positions and --penalty ask for."""
+    """The settings that `model_options` ask for; --set gives way to the others."""
     from tinyattn.models import possible_positions
     from tinyattn.training.settings import SettingError
 
@@ -175,7 +209,8 @@ def model_settings(
         except ValueError as error:
             raise SettingError(str(error)) from error
     asked: dict[str, Any] = {key: value for key, value in settings.items() if value is not None}
-    return asked | {f"penalty.{k}": v for k, v in parse_penalties(penalties).items()}
+    asked |= {f"penalty.{k}": v for k, v in parse_penalties(penalties).items()}
+    return parse_settings(sets) | asked
 
 
 class DeviceMissing(Exception):
@@ -209,7 +244,7 @@ def note_dropped(vocabulary: Any, texts: list[str]) -> None:
         forms = {form_known(t, vocabulary.ids) for t in texts if not lost.keys().isdisjoint(t)}
         form = forms.pop() if len(forms) == 1 else ""
         known = f"; the form {form} of the same text is there as a whole" if form else ""
-        click.echo(f"note: left out what is not in the vocabulary: {which}{more}{known}", err=True)
+        note(f"left out what is not in the vocabulary: {which}{more}{known}")
 
 
 def note_forms(texts: Mapping[Path | None, str | Pairs | None]) -> None:
@@ -221,7 +256,7 @@ def note_forms(texts: Mapping[Path | None, str | Pairs | None]) -> None:
         for path, text in texts.items() if text
     }  # fmt: skip
     if remark := mixed_forms(known):
-        click.echo(f"note: {remark}", err=True)
+        note(remark)
 
 
 def note_alike(predictions: Sequence[str], answers: Sequence[str]) -> None:
@@ -229,10 +264,5 @@ def note_alike(predictions: Sequence[str], answers: Sequence[str]) -> None:
     from tinyattn.data.forms import ADVICE, look_alike
 
     if count := sum(map(look_alike, predictions, answers)):
-        click.echo(f"note: {count} of {len(answers)} answers count as wrong and look right: only "
-                   f"the form of their accents is another; {ADVICE}", err=True)  # fmt: skip
-
-
-def print_json(value: Any) -> None:
-    """One object on stdout."""
-    click.echo(json.dumps(value, ensure_ascii=False))
+        note(f"{count} of {len(answers)} answers count as wrong and look right: only the form of "
+             f"their accents is another; {ADVICE}")  # fmt: skip

@@ -10,7 +10,8 @@ from typing import Any
 
 import click
 
-from tinyattn.cli.options import print_json
+from tinyattn.cli.options import show
+from tinyattn.cli.streams import note
 
 HEADER_SIZE = 8
 """A safetensors file begins with the length of its header, so many bytes; then comes the header, a
@@ -105,24 +106,20 @@ def check_target(path: Path, hint: str) -> None:
         check_writable(path)
 
 
-def finish(folder: Path, title: str, as_json: bool, *, began: bool) -> None:
+def finish(folder: Path, title: str, *, began: bool) -> None:
     """Draw the curves of a run and say what it came to, and if it was over before it `began`."""
     entries = draw(folder, title)
     last = entries[-1] if entries else {}  # a finished run was resumed, and its log is gone
-    if as_json:
-        print_json({"folder": str(folder), **last})
-        return
-    where = f"the run is in {folder}{'' if began else '; there was nothing left to do'}"
-    if not last:
-        click.echo(f"{title}: {where}")
-        return
-    validation = f", validation loss {last['validation']:.3f}" if "validation" in last else ""
+    result = ""
+    if last:
+        validation = f", validation loss {last['validation']:.3f}" if "validation" in last else ""
+        result = f"step {last['step']}, loss {last['loss']:.3f}{validation} nats, "
+        result += f"{last['seconds']:.0f} s; "
     names = {"entropy": "entropy in nats", "distance": "squared distance"}
-    heads = ", ".join(f"{what} {last[name]:.2f}" for name, what in names.items() if name in last)
-    click.echo(
-        f"{title}: step {last['step']}, loss {last['loss']:.3f}{validation} nats, "
-        f"{last['seconds']:.0f} s; {f'heads: {heads}; ' if heads else ''}{where}"
-    )
+    if heads := [f"{what} {last[name]:.2f}" for name, what in names.items() if name in last]:
+        result += f"heads: {', '.join(heads)}; "
+    where = f"the run is in {folder}{'' if began else '; there was nothing left to do'}"
+    show({"folder": str(folder), **last}, f"{title}: {result}{where}")
 
 
 def draw(folder: Path, title: str) -> list[dict[str, Any]]:
@@ -148,4 +145,4 @@ def draw(folder: Path, title: str) -> list[dict[str, Any]]:
 def note_no_picture(path: Path, error: Exception) -> None:
     """Say on stderr why there is no picture."""
     why = error.strerror if isinstance(error, OSError) else None
-    click.echo(f"note: no picture {path}: {why or error}", err=True)
+    note(f"no picture {path}: {why or error}")

@@ -9,48 +9,24 @@ from typing import Any
 
 import click
 
-from tinyattn.cli.options import (
-    ATTENTION,
-    DEVICE,
-    JSON,
-    OVERWRITE,
-    PENALTY,
-    SEED,
-    WORKERS,
-    note_forms,
-    open_device,
-    option,
-    print_json,
-)
+from tinyattn.cli import options as opt
 from tinyattn.cli.outputs import spare
 from tinyattn.cli.types import FILE, FOLDER, Amount, parse_penalties
 
 
 @click.command()
 @click.argument("treebank", type=FILE)
-@ATTENTION
-@PENALTY
-@option("--from", "start", type=FILE, help="Judge this run's parser by TREEBANK; train none.")
-@option("--epochs", type=Amount(), help="Passes over the sentences.")
-@option("--out", type=FOLDER, help="Where to keep the runs; by default nowhere.")
-@OVERWRITE
-@SEED
-@DEVICE
-@WORKERS
-@JSON
+@opt.ATTENTION
+@opt.PENALTY
+@opt.option("--from", "start", type=FILE, help="Judge this run's parser by TREEBANK; train none.")
+@opt.option("--epochs", type=Amount(), help="Passes over the sentences.")
+@opt.option("--out", type=FOLDER, help="Where to keep the runs; by default nowhere.")
+@opt.RUN
 def parse(
-    treebank: Path,
-    attention: str | None,
-    penalties: tuple[str, ...],
-    start: Path | None,
-    epochs: int | None,
-    out: Path | None,
-    overwrite: bool,
-    seed: int,
-    device: str,
+    treebank: Path, attention: str | None, penalties: tuple[str, ...], start: Path | None,
+    epochs: int | None, out: Path | None, overwrite: bool, seed: int, device: str,
     workers: int | None,
-    as_json: bool,
-) -> None:
+) -> None:  # fmt: skip
     """Teach heads to parse: TREEBANK is a CoNLL-U file, a fifth of whose documents are held out.
 
     Prints how many of the held-out words get the right governor, and the right relation to it, by
@@ -73,14 +49,13 @@ def parse(
     from tinyattn.training.settings import SettingError
 
     documents = read_conllu(treebank)
-    note_forms({treebank: " ".join(word for d in documents for s in d for word in s.words)})
+    opt.note_forms({treebank: " ".join(word for d in documents for s in d for word in s.words)})
     if start is not None:
         if attention or penalties or epochs or out:
             raise click.UsageError("with --from nothing is trained: leave out --attention, "
                                    "--penalty, --epochs and --out")  # fmt: skip
-        rows = [judge(start, [s for document in documents for s in document],
-                      device=open_device(device))]  # fmt: skip
-        _print(rows, as_json)
+        sentences = [sentence for document in documents for sentence in document]
+        _show([judge(start, sentences, device=opt.open_device(device))])
         return
     attention = attention or ParserConfig.attention  # the layers' own, which looks both ways
     if penalties:
@@ -91,26 +66,19 @@ def parse(
     else:
         wanted = [penalty for penalty in PENALTIES if can_have(attention, penalty)]
     if out:
-        spare(
-            "--out",
-            out,
-            {"the treebank": treebank},
-            [f"{name_of(penalty)}/{name}" for penalty in wanted for name in RUN_FILES],
-        )
+        files = [f"{name_of(penalty)}/{name}" for penalty in wanted for name in RUN_FILES]
+        spare("--out", out, {"the treebank": treebank}, files)
     settings = replace(SETTINGS, epochs=epochs or SETTINGS.epochs)
     with tempfile.TemporaryDirectory() as nowhere, Progress() as bar:
-        options = RunOptions(out or Path(nowhere), seed, open_device(device, workers), workers)
+        options = RunOptions(out or Path(nowhere), seed, opt.open_device(device, workers), workers)
         rows = compare_penalties(
             documents, wanted, bar.watch(options),
             attention=attention, settings=settings, overwrite=overwrite, say=bar.say,
         )  # fmt: skip
-    _print(rows, as_json)
+    _show(rows)
 
 
-def _print(rows: list[Any], as_json: bool) -> None:
+def _show(rows: list[Any]) -> None:
     from tinyattn.parsing.comparison import as_table
 
-    if as_json:
-        print_json({"rows": [row.as_dict() for row in rows]})
-    else:
-        click.echo(as_table(rows))
+    opt.show({"rows": [row.as_dict() for row in rows]}, as_table(rows))

@@ -3,55 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from tinyattn.cli.options import (
-    ATTENTION,
-    CONFIG,
-    JSON,
-    PENALTY,
-    POSITIONS,
-    SEED,
-    WORKERS,
-    model_settings,
-    option,
-    print_json,
-    recipe_option,
-    set_option,
-)
-from tinyattn.cli.types import Amount, parse_settings
+from tinyattn.cli import options as opt
+from tinyattn.cli.types import Amount
 
 
 @click.command()
-@recipe_option(default="fast", help="Whose model, optimiser and batch: a name that "
+@opt.recipe_option(default="fast", help="Whose model, optimiser and batch: a name that "
                                     "`tinyattn info` lists.")  # fmt: skip
-@CONFIG
-@ATTENTION
-@POSITIONS
-@PENALTY
-@set_option()
-@option("--batch", type=Amount(), help="Texts a step; by default as in pretraining.")
-@option("--characters", default=256, type=Amount(3),
+@opt.CONFIG
+@opt.model_options()
+@opt.option("--batch", type=Amount(), help="Texts a step; by default as in pretraining.")
+@opt.option("--characters", default=256, type=Amount(3),
         help="Size of the vocabulary, which a corpus would decide.")  # fmt: skip
-@option("--steps", default=5, type=Amount(), help="Steps to look at.")
-@SEED
-@WORKERS
-@JSON
+@opt.option("--steps", default=5, type=Amount(), help="Steps to look at.")
+@opt.SEED
+@opt.WORKERS
+@opt.JSON
 def profile(
-    recipe: str,
-    config: Path | None,
-    attention: str | None,
-    positions: str | None,
-    penalties: tuple[str, ...],
-    sets: tuple[str, ...],
-    batch: int | None,
-    characters: int,
-    steps: int,
-    seed: int,
-    workers: int | None,
-    as_json: bool,
-) -> None:
+    recipe: str, config: Path | None, batch: int | None, characters: int, steps: int, seed: int,
+    workers: int | None, **model: Any,
+) -> None:  # fmt: skip
     """Show where the time of a training step goes: by operation, and beside what it must take.
 
     The model is a recipe's; the texts are random, all as long as the model can read. With a corpus
@@ -71,11 +46,9 @@ def profile(
     from tinyattn.tasks.knowledge import language_model_loss
     from tinyattn.tasks.recipe import load_recipe
 
-    settings = parse_settings(sets) | model_settings(attention, positions, penalties)
-    made = load_recipe(recipe, config=config, overrides=settings)
-    train, config_of_model = made.pretrain, made.model_for(characters)
-    model = GPT(config_of_model, seed=seed)
-    shape = (batch or train.batch, config_of_model.longest + 1)
+    made = load_recipe(recipe, config=config, overrides=opt.settings_of(**model))
+    train, gpt = made.pretrain, GPT(made.model_for(characters), seed=seed)
+    shape = (batch or train.batch, gpt.config.longest + 1)
     try:
         check_numbers(f"a batch of {shape[0]} texts", shape[0] * shape[1])
     except ValueError as error:
@@ -84,19 +57,15 @@ def profile(
     with Progress() as bar:
         bar.start(0, steps + 2)
         found = profile_step(
-            language_model_loss(model, made.penalty), train.make_optimizers(model),
+            language_model_loss(gpt, made.penalty), train.make_optimizers(gpt),
             Batch(text[:, :-1], text[:, 1:]), steps=steps, clip=train.clip, workers=workers,
             on_step=bar.advance,
         )  # fmt: skip
     about = {"recipe": recipe, "batch": shape[0], "length": shape[1] - 1,
-             "characters": characters, "parameters": model.parameter_count()}  # fmt: skip
-    if as_json:
-        print_json({**about, **found.as_dict()})
-        return
-    mean = f"mean of {steps} step{'s' * (steps > 1)}"
-    workers_text = f"{found.workers} worker{'s' * (found.workers > 1)}"
-    click.echo(
+             "characters": characters, "parameters": gpt.parameter_count()}  # fmt: skip
+    head = (
         f"{recipe}: {about['parameters']:,} parameters, {train.optimizer}, {shape[0]} random texts "
-        f"of {shape[1] - 1} symbols, float32, {workers_text}; {mean}\n"
+        f"of {shape[1] - 1} symbols, float32, {found.workers} worker{'s' * (found.workers > 1)}; "
+        f"mean of {steps} step{'s' * (steps > 1)}\n"
     )
-    click.echo(as_table(found))
+    opt.show({**about, **found.as_dict()}, head, as_table(found))

@@ -39,6 +39,11 @@ def complain(message: str) -> None:
         click.echo(f"tinyattn: {' '.join(filter(None, lines))}", err=True)
 
 
+def note(remark: str) -> None:
+    """A remark on stderr about work that goes on, or is done."""
+    click.echo(f"note: {remark}", err=True)
+
+
 def _as_typed(error: UnicodeError) -> tuple[str | bytes, int]:
     """A file name that the locale could not decode goes out as it came in, if that is UTF-8."""
     assert isinstance(error, UnicodeEncodeError)

@@ -8,47 +8,20 @@ from typing import Any
 
 import click
 
-from tinyattn.cli.options import (
-    ATTENTION,
-    DEVICE,
-    JSON,
-    OVERWRITE,
-    PENALTY,
-    POSITIONS,
-    SEED,
-    UNKNOWN,
-    WORKERS,
-    model_settings,
-    note_dropped,
-    note_forms,
-    open_device,
-    open_stage,
-    option,
-    print_json,
-    recipe_option,
-    set_option,
-    stage_options,
-)
+from tinyattn.cli import options as opt
 from tinyattn.cli.outputs import draw, finish, spare
+from tinyattn.cli.streams import note
 from tinyattn.cli.types import FILE, FOLDER, Choice, parse_settings
 
 
 @click.command()
-@option("--out", type=FOLDER, help="Where to keep the world and the runs; by default nowhere.")
-@recipe_option(default="world", help="Settings to begin with.")
-@ATTENTION
-@POSITIONS
-@PENALTY
-@set_option()
-@OVERWRITE
-@SEED
-@DEVICE
-@WORKERS
-@JSON
+@opt.option("--out", type=FOLDER, help="Where to keep the world and the runs; by default nowhere.")
+@opt.recipe_option(default="world", help="Settings to begin with.")
+@opt.model_options()
+@opt.RUN
 def quickstart(
-    out: Path | None, recipe: str, attention: str | None, positions: str | None,
-    penalties: tuple[str, ...], sets: tuple[str, ...], overwrite: bool, seed: int, device: str,
-    workers: int | None, as_json: bool,
+    out: Path | None, recipe: str, overwrite: bool, seed: int, device: str, workers: int | None,
+    **model: Any,
 ) -> None:  # fmt: skip
     """Run the whole job on a made-up world: a few minutes on two cores.
 
@@ -66,20 +39,16 @@ def quickstart(
     from tinyattn.tasks.knowledge import RunOptions
     from tinyattn.tasks.recipe import load_recipe
 
-    every = attention == "all"
-    asked = model_settings(None if every else attention, positions, penalties)
-    settings = parse_settings(sets) | asked
+    every = model["attention"] == "all"
+    settings = opt.settings_of(**model | {"attention": None} if every else model)
     chosen = load_recipe(recipe, overrides=settings)
     with tempfile.TemporaryDirectory() as nowhere, Progress() as bar:
-        device = open_device(device, workers)
+        device = opt.open_device(device, workers)
         options = bar.watch(RunOptions(out or Path(nowhere), seed, device, workers))
         job = _every_attention if every else _one_attention
         facts, text, stages = job(chosen, options, overwrite=overwrite, say=bar.say)
-    if as_json:
-        print_json(facts)
-        return
-    click.echo(text)
-    if out:
+    opt.show(facts, text)
+    if out and not opt.as_json():
         for stage in stages:
             draw(out / stage, stage)
         click.echo(f"The world's files, the runs and the predictions are in {out}.")
@@ -107,11 +76,13 @@ def _every_attention(
 
 @click.command()
 @click.argument("corpus", type=FILE)
-@option("--objective", type=Choice(["span", "next"]),
+@opt.option("--objective", type=Choice(["span", "next"]),
         help="Span corruption, or plain next-symbol prediction.")  # fmt: skip
-@option("--questions", type=FILE, help="Pairs to mix with the exercises, as finetune takes them.")
-@UNKNOWN
-@stage_options("pretrain", "fast, or with --objective next, text")
+@opt.option(
+    "--questions", type=FILE, help="Pairs to mix with the exercises, as finetune takes them."
+)
+@opt.UNKNOWN
+@opt.stage_options("pretrain", "fast, or with --objective next, text")
 def pretrain(
     corpus: Path, objective: str | None, questions: Path | None, unknown: str, **options: Any
 ) -> None:
@@ -135,20 +106,19 @@ def pretrain(
     text = read_text(corpus)
     extra = {"data.objective": objective} if objective else {}
     base = "text" if objective == "next" else "fast"
-    recipe, run = open_stage("pretrain", options, base, extra)
+    recipe, run = opt.open_stage("pretrain", options, base, extra)
     pairs = _answered(questions) if questions else None
     if run.ranks.writes:
-        note_forms({corpus: text, questions: pairs})
+        opt.note_forms({corpus: text, questions: pairs})
     with Progress() as bar:
         trained = knowledge.pretrain(text, recipe, bar.watch(run), questions=pairs, unknown=unknown)
     if not run.ranks.writes:
         return
     if all("\t" in line for line in documents_of(text)):
-        click.echo(f"note: every line of {corpus} has a tab, as pairs for finetune have; it was "
-                   "read as a text", err=True)  # fmt: skip
-    note_dropped(trained.vocabulary, ["".join(pair) for pair in pairs or []])
+        note(f"every line of {corpus} has a tab, as pairs for finetune have; it was read as a text")
+    opt.note_dropped(trained.vocabulary, ["".join(pair) for pair in pairs or []])
     also = f" and {questions.name}" if questions else ""
-    finish(run.folder, f"pretrained on {corpus.name}{also}", options["as_json"], began=bar.began)
+    finish(run.folder, f"pretrained on {corpus.name}{also}", began=bar.began)
 
 
 def _answered(path: Path) -> list[tuple[str, str]]:
@@ -163,10 +133,12 @@ def _answered(path: Path) -> list[tuple[str, str]]:
 
 @click.command()
 @click.argument("pairs", type=FILE)
-@option("--from", "start", type=FILE, help="The run to start from; by default runs/pretrain.")
-@option("--corpus", type=FILE, help="Start without pretraining; the corpus gives the vocabulary.")
-@UNKNOWN
-@stage_options("finetune", "that of --from; or fast")
+@opt.option("--from", "start", type=FILE, help="The run to start from; by default runs/pretrain.")
+@opt.option(
+    "--corpus", type=FILE, help="Start without pretraining; the corpus gives the vocabulary."
+)
+@opt.UNKNOWN
+@opt.stage_options("finetune", "that of --from; or fast")
 def finetune(
     pairs: Path, start: Path | None, corpus: Path | None, unknown: str, **options: Any
 ) -> None:
@@ -198,14 +170,14 @@ def finetune(
     pretrained = None if corpus else load_run(origin)
     table = "finetune" if pretrained else "scratch"
     base = pretrained.recipe if pretrained else "fast"
-    recipe, run = open_stage(table, options, base, {})
+    recipe, run = opt.open_stage(table, options, base, {})
     if run.ranks.writes:
-        note_forms({pairs: known, corpus: text})
+        opt.note_forms({pairs: known, corpus: text})
     with Progress() as bar:
         trained = knowledge.finetune(
             known, recipe, bar.watch(run), start=pretrained, text=text, unknown=unknown
         )
     if not run.ranks.writes:
         return
-    note_dropped(trained.vocabulary, ["".join(pair) for pair in known])
-    finish(run.folder, f"finetuned on {pairs.name}", options["as_json"], began=bar.began)
+    opt.note_dropped(trained.vocabulary, ["".join(pair) for pair in known])
+    finish(run.folder, f"finetuned on {pairs.name}", began=bar.began)

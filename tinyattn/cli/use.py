@@ -8,21 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tinyattn.cli.options import (
-    DEVICE,
-    JSON,
-    OVERWRITE,
-    SEED,
-    UNKNOWN,
-    WORKERS,
-    note_alike,
-    note_dropped,
-    note_forms,
-    open_device,
-    option,
-    print_json,
-)
+from tinyattn.cli import options as opt
 from tinyattn.cli.outputs import predictions_of, spare
+from tinyattn.cli.streams import note
 from tinyattn.cli.types import FILE, FOLDER, Amount, Choice, Real, typed
 
 if TYPE_CHECKING:
@@ -31,18 +19,18 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("pairs", type=FILE)
-@option("--from", "start", type=FILE, default="runs/finetune", help="The run or checkpoint.")
-@option("--predictions", type=FILE, help="Where to write them; by default into the run folder.")
-@option("--report", is_flag=True, help="Say what the answers are made of; needs --train.")
-@option("--train", type=FILE, help="For --report: the pairs that the model was finetuned on.")
-@option("--corpus", type=FILE, help="For --report: the text it was pretrained on, if it was.")
-@UNKNOWN
-@DEVICE
-@WORKERS
-@JSON
+@opt.option("--from", "start", type=FILE, default="runs/finetune", help="The run or checkpoint.")
+@opt.option("--predictions", type=FILE, help="Where to write them; by default into the run folder.")
+@opt.option("--report", is_flag=True, help="Say what the answers are made of; needs --train.")
+@opt.option("--train", type=FILE, help="For --report: the pairs that the model was finetuned on.")
+@opt.option("--corpus", type=FILE, help="For --report: the text it was pretrained on, if it was.")
+@opt.UNKNOWN
+@opt.DEVICE
+@opt.WORKERS
+@opt.JSON
 def evaluate(
     pairs: Path, start: Path, predictions: Path | None, report: bool, train: Path | None,
-    corpus: Path | None, unknown: str, device: str, workers: int | None, as_json: bool,
+    corpus: Path | None, unknown: str, device: str, workers: int | None,
 ) -> None:  # fmt: skip
     """Ask a model the questions in PAIRS, and count exact matches where answers are given.
 
@@ -69,21 +57,14 @@ def evaluate(
     if not report and (train or corpus):
         raise click.UsageError("--train and --corpus are for --report; give that too")
     path = predictions or predictions_of(start)
-    spare(
-        "--predictions",
-        path,
-        {
-            "the questions": pairs,
-            "the run of --from": start,
-            "the pairs of --train": train,
-            "the text of --corpus": corpus,
-        },
-    )
+    spare("--predictions", path, {"the questions": pairs, "the run of --from": start,
+                                  "the pairs of --train": train,
+                                  "the text of --corpus": corpus})  # fmt: skip
     asked = read_pairs(pairs)
     if predictions is None:
         check_questions(pairs, asked)
     texts = _read_texts(pairs, train, corpus) if train else None
-    trained = load_run(start, device=open_device(device, workers))
+    trained = load_run(start, device=opt.open_device(device, workers))
     texts = _checked(trained, texts) if texts else None
     with write_errors():
         check_writable(path)
@@ -92,27 +73,23 @@ def evaluate(
         answers = answer(trained, [q for q, _ in asked], unknown=unknown, workers=workers,
                          on_answers=bar.advance)  # fmt: skip
     save_predictions(path, answers)
-    note_dropped(trained.vocabulary, [q for q, _ in asked])
+    opt.note_dropped(trained.vocabulary, [q for q, _ in asked])
     if cut := sum(len(q) >= trained.model.longest for q, _ in asked):
-        click.echo(f"note: {cut} of {len(asked)} questions are longer than the model's context of "
-                   f"{trained.model.longest}, which reads only their ends", err=True)  # fmt: skip
+        note(f"{cut} of {len(asked)} questions are longer than the model's context of "
+             f"{trained.model.longest}, which reads only their ends")  # fmt: skip
     if trained.about["stage"] == "pretrain" and not trained.about.get("questions"):
-        click.echo(f"note: {start} was pretrained, but never taught to answer; finetune it first",
-                   err=True)  # fmt: skip
-    note_forms({pairs: asked, train: texts and texts[1], corpus: texts and texts[2]})
-    note_alike(answers, [a or "" for _, a in asked])
+        note(f"{start} was pretrained, but never taught to answer; finetune it first")
+    opt.note_forms({pairs: asked, train: texts and texts[1], corpus: texts and texts[2]})
+    opt.note_alike(answers, [a or "" for _, a in asked])
     result = score(answers, [a or "" for _, a in asked]) if asked[0][1] is not None else None
     found = consider(texts[0], answers, *texts[1:]) if texts else None
-    if as_json:
-        print_json({**(result.as_dict() if result else {"total": len(asked)}),
-                    "predictions": str(path),
-                    **({"report": found.as_dict()} if found else {})})  # fmt: skip
-        return
-    click.echo(f"correct: {result}" if result else f"{len(asked)} questions have no answers")
-    click.echo(f"predictions: {path}")
+    facts = result.as_dict() if result else {"total": len(asked)}
+    facts |= {"predictions": str(path)} | ({"report": found.as_dict()} if found else {})
+    lines = [f"correct: {result}" if result else f"{len(asked)} questions have no answers",
+             f"predictions: {path}"]  # fmt: skip
     if found:
-        click.echo(f"training texts: {f'{corpus}, ' if corpus else ''}{train}")
-        click.echo(as_table(found))
+        lines += [f"training texts: {f'{corpus}, ' if corpus else ''}{train}", as_table(found)]
+    opt.show(facts, *lines)
 
 
 Texts = tuple[list[tuple[str, str]], list[tuple[str, str]], str]
@@ -148,24 +125,24 @@ def _checked(trained: Trained, texts: Texts) -> Texts:
     if read and not corpus:
         raise click.UsageError("the model was pretrained; --report needs that text: --corpus FILE")
     if corpus and not read:
-        click.echo("note: the model was not pretrained, so it has not read --corpus", err=True)
+        note("the model was not pretrained, so it has not read --corpus")
     elif corpus and fingerprint(corpus) != read:
-        click.echo("note: the model was pretrained on another text than that of --corpus; what is "
-                   "said of seen and invented places is about this one", err=True)  # fmt: skip
+        note("the model was pretrained on another text than that of --corpus; what is said of seen "
+             "and invented places is about this one")  # fmt: skip
     answers = trained.about["stage"] == "finetune" or trained.about.get("questions")
     if answers and not same:
-        click.echo("note: the model was taught by other pairs than those of --train; what is "
-                   "said of names is about these", err=True)  # fmt: skip
+        note("the model was taught by other pairs than those of --train; what is said of names is "
+             "about these")  # fmt: skip
     return asked, train, corpus
 
 
 @click.command()
 @click.argument("pairs", type=FILE)
-@option("--answer", "guess", type=typed, metavar="PLACE",
+@opt.option("--answer", "guess", type=typed, metavar="PLACE",
         help="What to answer every time; or use --train.")  # fmt: skip
-@option("--train", type=FILE, help="Answer with the most common place of these pairs.")
-@JSON
-def baseline(pairs: Path, guess: str | None, train: Path | None, as_json: bool) -> None:
+@opt.option("--train", type=FILE, help="Answer with the most common place of these pairs.")
+@opt.JSON
+def baseline(pairs: Path, guess: str | None, train: Path | None) -> None:
     """Score a rule that knows nothing: the same answer every time.
 
     \b
@@ -187,30 +164,27 @@ def baseline(pairs: Path, guess: str | None, train: Path | None, as_json: bool) 
         if not seen:
             raise DataError(f"{train}: no line has a tab and an answer")
         guess = most_common(seen)
-        note_forms({pairs: asked, train: known})
+        opt.note_forms({pairs: asked, train: known})
     guesses = [str(guess).rstrip()] * len(answers)  # space at the end does not count
-    note_alike(guesses, answers)
+    opt.note_alike(guesses, answers)
     result = score(guesses, answers)
-    if as_json:
-        print_json({"answer": guess, **result.as_dict()})
-    else:
-        click.echo(f"always {guess}: {result}")
+    opt.show({"answer": guess, **result.as_dict()}, f"always {guess}: {result}")
 
 
 @click.command()
-@option("--from", "start", type=FILE, default="runs/pretrain", help="The run or checkpoint.")
-@option("--prompt", type=typed, metavar="TEXT", required=True, help="How the text begins.")
-@option("--count", default=200, type=Amount(), help="Characters to write.")
-@option("--temperature", default=1.0, type=Real(0), help="0 is greedy.")
-@option("--top-k", type=Amount(), help="Draw from the k most likely only.")
-@option("--top-p", type=Real(0, 1, min_open=True), help="Draw from the likely share.")
-@UNKNOWN
-@SEED
-@DEVICE
-@JSON
+@opt.option("--from", "start", type=FILE, default="runs/pretrain", help="The run or checkpoint.")
+@opt.option("--prompt", type=typed, metavar="TEXT", required=True, help="How the text begins.")
+@opt.option("--count", default=200, type=Amount(), help="Characters to write.")
+@opt.option("--temperature", default=1.0, type=Real(0), help="0 is greedy.")
+@opt.option("--top-k", type=Amount(), help="Draw from the k most likely only.")
+@opt.option("--top-p", type=Real(0, 1, min_open=True), help="Draw from the likely share.")
+@opt.UNKNOWN
+@opt.SEED
+@opt.DEVICE
+@opt.JSON
 def generate(
     start: Path, prompt: str, count: int, temperature: float, top_k: int | None,
-    top_p: float | None, unknown: str, seed: int, device: str, as_json: bool,
+    top_p: float | None, unknown: str, seed: int, device: str,
 ) -> None:  # fmt: skip
     """Let a model continue a text."""
     import numpy as np
@@ -224,39 +198,30 @@ def generate(
     if temperature == 0 and (top_k or top_p):
         raise click.UsageError("--top-k and --top-p choose what is drawn from; --temperature 0 "
                                "draws nothing")  # fmt: skip
-    trained = load_run(start, device=open_device(device))
+    trained = load_run(start, device=opt.open_device(device))
     ids = trained.vocabulary.encode(prompt, unknown=unknown)
     if not len(ids):
         raise DataError("the prompt is empty; give at least one character the model knows")
-    note_dropped(trained.vocabulary, [prompt])
-    text = trained.vocabulary.decode(ids)
-    if not as_json:
-        click.echo(text, nl=False)
+    opt.note_dropped(trained.vocabulary, [prompt])
+    text, shown = trained.vocabulary.decode(ids), not opt.as_json()
+    click.echo(text * shown, nl=False)
     rng = generator(seed)
     with one_thread(np):
         for (i,) in write(trained.model, ids[None], count, temperature=temperature, top_k=top_k,
                           top_p=top_p, rng=rng):  # fmt: skip
             text += trained.vocabulary.decode([i])
-            if not as_json:
-                click.echo(text[-1], nl=False)
-    if as_json:
-        print_json({"text": text})
-    else:
-        click.echo()
+            click.echo(text[-1] * shown, nl=False)
+    opt.show({"text": text}, "")  # all but the last newline is there
 
 
 @click.command()
-@option("--from", "start", type=FILE, default="runs/pretrain", help="The run or checkpoint.")
-@option(
-    "--to",
-    type=Choice(["bilinear", "multihead"]),
-    default="bilinear",
-    help="What its attention becomes.",
-)
-@option("--out", type=FOLDER, required=True, help="The run folder to write.")
-@OVERWRITE
-@JSON
-def convert(start: Path, to: str, out: Path, overwrite: bool, as_json: bool) -> None:
+@opt.option("--from", "start", type=FILE, default="runs/pretrain", help="The run or checkpoint.")
+@opt.option("--to", type=Choice(["bilinear", "multihead"]), default="bilinear",
+        help="What its attention becomes.")  # fmt: skip
+@opt.option("--out", type=FOLDER, required=True, help="The run folder to write.")
+@opt.OVERWRITE
+@opt.JSON
+def convert(start: Path, to: str, out: Path, overwrite: bool) -> None:
     """Rewrite a multi-head model with one matrix for two in every head, or back.
 
     \b
@@ -270,11 +235,8 @@ def convert(start: Path, to: str, out: Path, overwrite: bool, as_json: bool) -> 
     trained = load_run(start)
     with held_run(out, overwrite=overwrite) as folder:
         made = rewrite(trained, to, folder)
-    if as_json:
-        print_json({"folder": str(folder), "attention": to, **asdict(made)})
-    else:
-        click.echo(
-            f"{made.before:,} parameters became {made.after:,}; largest difference of the logits "
-            f"in float64: {made.difference:.1e}, and back again {made.back:.1e}; "
-            f"the run is in {folder}"
-        )
+    opt.show(
+        {"folder": str(folder), "attention": to, **asdict(made)},
+        f"{made.before:,} parameters became {made.after:,}; largest difference of the logits in "
+        f"float64: {made.difference:.1e}, and back again {made.back:.1e}; the run is in {folder}",
+    )

@@ -6,23 +6,23 @@ from pathlib import Path
 
 import click
 
-from tinyattn.cli.options import JSON, OVERWRITE, SEED, option, print_json
+from tinyattn.cli import options as opt
 from tinyattn.cli.types import FOLDER
 
 
 @click.command()
-@option("--out", type=FOLDER, required=True, help="The folder to write.")
-@option("--people", default=300, help="People altogether.")
-@option("--places", default=20, help="Different birthplaces.")
-@option("--sentences", default=4, help="Sentences about each person.")
-@option("--dev", default=100, help="People held out, with answers.")
-@option("--test", default=0, help="People held out, without answers.")
-@OVERWRITE
-@SEED
-@JSON
+@opt.option("--out", type=FOLDER, required=True, help="The folder to write.")
+@opt.option("--people", default=300, help="People altogether.")
+@opt.option("--places", default=20, help="Different birthplaces.")
+@opt.option("--sentences", default=4, help="Sentences about each person.")
+@opt.option("--dev", default=100, help="People held out, with answers.")
+@opt.option("--test", default=0, help="People held out, without answers.")
+@opt.OVERWRITE
+@opt.SEED
+@opt.JSON
 def world(
     out: Path, people: int, places: int, sentences: int, dev: int, test: int, overwrite: bool,
-    seed: int, as_json: bool,
+    seed: int,
 ) -> None:  # fmt: skip
     """Write a made-up world: a corpus, and questions about its people, in A5's formats."""
     from tinyattn.data.world import make_world
@@ -36,9 +36,6 @@ def world(
     made.save(out, overwrite=overwrite)
     facts = {"folder": str(out), "lines": made.corpus.count("\n"), "train": len(made.train),
              "dev": len(made.dev), "test": len(made.test)}  # fmt: skip
-    if as_json:
-        print_json(facts)
-    else:
-        more = f", {test} more without answers" if test else ""
-        click.echo(f"{facts['lines']} lines about {people} people in {out}: {facts['train']} to "
-                   f"learn from, {dev} held out{more}")  # fmt: skip
+    more = f", {test} more without answers" if test else ""
+    opt.show(facts, f"{facts['lines']} lines about {people} people in {out}: {facts['train']} to "
+                    f"learn from, {dev} held out{more}")  # fmt: skip

@@ -9,9 +9,10 @@ from __future__ import annotations
 import html
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from tinyattn.report.table import Column, table
 from tinyattn.theory import Claim, Remark, Result, Verdict, errata
 from tinyattn.theory.claim import LEGEND
 
@@ -30,52 +31,53 @@ HOW_TO_READ = [
 
 REMARKS_ARE = "remarks: no claims about attention, checked by arithmetic"
 
+COLUMNS = [
+    Column("", lambda one: one["said"].id + "*" * one["said"].of_question),
+    Column("", lambda one: str(one["said"].verdict)),
+    Column("", "{state}"),
+]
+"""What stands in front of each of them."""
+
+
+def _outcome(one: Result | Remark) -> dict[str, Any]:
+    """What became of a claim or a remark; of opinions, there rarely is anything to check."""
+    if isinstance(one, Remark):
+        ok, checked, found, unexpected = one.found.holds, True, one.found.text, ""
+    else:
+        ok, found, unexpected = one.ok, one.found, one.unexpected
+        checked = one.claim.corrected is not None
+    state = "UNEXPECTED" if not ok else "as expected" if checked else "-"
+    said = one if isinstance(one, Remark) else one.claim
+    return {"said": said, "ok": ok, "state": state, "found": found, "unexpected": unexpected}
+
 
 def as_text(results: Sequence[Result], remarks: Sequence[Remark]) -> str:
     """All claims, then the errata, then the remarks."""
-    lines = _table_of([(r.claim, _state(r)) for r in results])
+    lines = _list_of(results)
     for heading, wrong in _parts(results).items():
-        if wrong:
-            lines += ["", f"{heading}, and where that is seen", ""]
-            lines += [line for result in wrong for line in _erratum(result)]
+        lines += ["", f"{heading}, and where that is seen", ""]
+        lines += [line for result in wrong for line in _erratum(result)]
     if remarks:
-        lines += ["", REMARKS_ARE, ""]
-        lines += _table_of([(r, _arithmetic(r)) for r in remarks])
-    lines += ["", *_unexpected(results)]
+        lines += ["", REMARKS_ARE, "", *_list_of(remarks)]
+    lines += ["", *(line for r in results if not r.ok for line in (as_details(r), ""))]
     for text in HOW_TO_READ:
         lines += _wrapped(text, "", 2)
     return "\n".join([*lines, "", summary(results, remarks)])
 
 
-def as_details(result: Result) -> str:
-    """One claim, with all that its checks found."""
-    claim = result.claim
-    return _details(claim, {
-        "counterexample": result.counterexample,
-        "what is true" if claim.corrected else "remark": claim.truth,
-        "found": result.found,
-        "under test": ", ".join(map(name_of, claim.under_test)),
-        "as expected": f"NO: {result.unexpected}" if result.unexpected else "yes" * _checked(claim),
-    })  # fmt: skip
-
-
-def remark_as_details(remark: Remark) -> str:
-    """One remark, with what its arithmetic found."""
-    return _details(remark, {
-        "what is true": remark.truth, "found": remark.found.text,
-        "as expected": "yes" if remark.found.holds else "NO",
-    })  # fmt: skip
-
-
-def _details(said: Claim | Remark, facts: dict[str, str]) -> str:
-    """What is said, where, the verdict and more facts; those that are empty are left out."""
-    head = {"claim": said.says, "stands in": where(said), "verdict": str(said.verdict)}
-    facts = head | facts
-    lines = [said.id]
-    for name, text in facts.items():
-        if text:
-            lines += _wrapped(text, f"  {name:15} ", 18)
-    return "\n".join(lines)
+def as_details(one: Result | Remark) -> str:
+    """One claim or remark, with all that its checks found; what is empty is left out."""
+    outcome = _outcome(one)
+    said, found = outcome["said"], outcome["found"]
+    facts = {"claim": said.says, "stands in": where(said), "verdict": str(said.verdict)}
+    if isinstance(one, Result):
+        facts["counterexample"] = one.counterexample
+    facts["remark" if outcome["state"] == "-" else "what is true"] = said.truth
+    facts |= {"found": found, "under test": ", ".join(_under_test(said))}
+    answer = {"as expected": "yes", "-": "", "UNEXPECTED": f"NO: {outcome['unexpected']}"}
+    facts["as expected"] = answer[outcome["state"]].removesuffix(": ")
+    lines = [_wrapped(text, f"  {name:15} ", 18) for name, text in facts.items() if text]
+    return "\n".join([said.id, *(line for part in lines for line in part)])
 
 
 def summary(results: Sequence[Result], remarks: Sequence[Remark]) -> str:
@@ -93,7 +95,8 @@ def summary(results: Sequence[Result], remarks: Sequence[Remark]) -> str:
 
 def unexpected(results: Sequence[Result], remarks: Sequence[Remark]) -> int:
     """How many do not come out as expected."""
-    return sum(not r.ok for r in results) + sum(not r.found.holds for r in remarks)
+    ones: list[Result | Remark] = [*results, *remarks]
+    return sum(not _outcome(one)["ok"] for one in ones)
 
 
 def _counted(name: str, said: Sequence[Claim | Remark], more: str = "") -> str:
@@ -107,14 +110,8 @@ def as_dict(results: Sequence[Result], remarks: Sequence[Remark]) -> dict[str, A
     """The same under the names that other programs rely on."""
     return {
         "rows": [
-            {
-                "id": r.claim.id, "sheet": r.claim.sheet, "lines": r.claim.lines,
-                "statement": r.claim.says, "truth": r.claim.truth,
-                "verdict": str(r.claim.verdict), "ok": r.ok, "unexpected": r.unexpected,
-                "counterexample": r.counterexample, "found": r.found,
-                "under_test": [name_of(function) for function in r.claim.under_test],
-                "of_question": r.claim.of_question,
-            }
+            _facts(r) | {"unexpected": r.unexpected, "counterexample": r.counterexample,
+                         "under_test": _under_test(r.claim)}
             for r in results
         ],
         "errata": [
@@ -124,15 +121,18 @@ def as_dict(results: Sequence[Result], remarks: Sequence[Remark]) -> dict[str, A
             }
             for r in errata(results)
         ],
-        "remarks": [
-            {
-                "id": r.id, "sheet": r.sheet, "lines": r.lines, "statement": r.says,
-                "truth": r.truth, "verdict": str(r.verdict), "ok": r.found.holds,
-                "found": r.found.text, "of_question": r.of_question,
-            }
-            for r in remarks
-        ],
+        "remarks": [_facts(remark) for remark in remarks],
         "unexpected": unexpected(results, remarks),
+    }  # fmt: skip
+
+
+def _facts(one: Result | Remark) -> dict[str, Any]:
+    outcome = _outcome(one)
+    said = outcome["said"]
+    return {
+        "id": said.id, "sheet": said.sheet, "lines": said.lines, "statement": said.says,
+        "truth": said.truth, "verdict": str(said.verdict), "ok": outcome["ok"],
+        "found": outcome["found"], "of_question": said.of_question,
     }  # fmt: skip
 
 
@@ -144,44 +144,26 @@ def where(said: Claim | Remark) -> str:
     return f"sheet {said.sheet}, line{'s' * (not said.lines.isdecimal())} {said.lines}{words}"
 
 
-def name_of(function: Callable[..., Any]) -> str:
-    """tinyattn.theory.weights.lead_needed"""
-    return f"{function.__module__}.{function.__qualname__}"
+def _under_test(said: Claim | Remark) -> list[str]:
+    """The functions that the checks of a claim call: tinyattn.theory.weights.lead_needed"""
+    functions = () if isinstance(said, Remark) else said.under_test
+    return [f"{function.__module__}.{function.__qualname__}" for function in functions]
 
 
 def _parts(results: Sequence[Result]) -> dict[str, list[Result]]:
     """The errata by verdict: what is wrong, slips, and what is true under conditions only."""
     wrong, kinds = errata(results), (Verdict.FALSE, Verdict.TYPO, Verdict.CONDITIONAL)
     found = {verdict: [r for r in wrong if r.claim.verdict == verdict] for verdict in kinds}
-    return {f"errata, {len(found[v])} {v}": found[v] for v in kinds}
+    return {f"errata, {len(found[v])} {v}": found[v] for v in kinds if found[v]}
 
 
-def _table_of(said: Sequence[tuple[Claim | Remark, str]]) -> list[str]:
+def _list_of(ones: Sequence[Result | Remark]) -> list[str]:
     """A line for each: id, verdict, how it came out, and what it says."""
-    rows = [(one.id + "*" * one.of_question, str(one.verdict), state) for one, state in said]
-    wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row, (one, _) in zip(rows, said, strict=True):
-        lead = "".join(cell.ljust(n + 2) for cell, n in zip(row, wide, strict=True))
-        lines += _wrapped(one.says, lead, len(lead))
-    return lines
-
-
-def _arithmetic(remark: Remark) -> str:
-    """Whether its arithmetic comes out as expected."""
-    return "as expected" if remark.found.holds else "UNEXPECTED"
-
-
-def _state(result: Result) -> str:
-    """Whether it came out as expected; a dash if nothing was checked."""
-    if not result.ok:
-        return "UNEXPECTED"
-    return "as expected" if _checked(result.claim) else "-"
-
-
-def _checked(claim: Claim) -> bool:
-    """Whether there was something to check: of opinions, there rarely is."""
-    return claim.corrected is not None
+    outcomes = [_outcome(one) for one in ones]
+    leads = table(outcomes, COLUMNS)
+    margin = max(map(len, leads), default=0) + 2
+    return [line for lead, one in zip(leads, outcomes, strict=True)
+            for line in _wrapped(one["said"].says, lead.ljust(margin), margin)]  # fmt: skip
 
 
 def _wrapped(text: str, lead: str, margin: int) -> list[str]:
@@ -196,10 +178,6 @@ def _erratum(result: Result) -> list[str]:
     parts = [(14 * " ", claim.says), (9 * " " + "but  ", result.counterexample),
              (7 * " " + "right  ", claim.truth)]  # fmt: skip
     return [head, *(line for lead, text in parts for line in _wrapped(text, lead, 14))]
-
-
-def _unexpected(results: Sequence[Result]) -> list[str]:
-    return [line for r in results if not r.ok for line in [as_details(r), ""]]
 
 
 # A page --------------------------------------------------------------------------------------
@@ -226,11 +204,14 @@ thead th { position: sticky; top: 0; background: #fff; border-bottom: 2px solid 
 def as_html(results: Sequence[Result], remarks: Sequence[Remark]) -> str:
     """A page on its own: the errata, then all claims, then the remarks."""
     heads = ["claim", "verdict", "it says", "counterexample", "what is true", "where"]
-    rows = [
-        [_id(r.claim), _verdict(r.claim), _cell(r.claim.says), _cell(r.claim.truth),
-         _cell(r.found, "found") if r.ok else _cell(as_details(r), "unexpected")]
-        for r in results
-    ]  # fmt: skip
+    parts = {
+        heading.capitalize(): _table(heads, [_errata_row(result) for result in wrong])
+        for heading, wrong in _parts(results).items()
+    }
+    heads = ["verdict", "it says", "what is true", "found"]
+    parts["All claims"] = _table(["claim", *heads], map(_row, results))
+    if remarks:
+        parts[REMARKS_ARE.capitalize()] = _table(["remark", *heads], map(_row, remarks))
     return "\n".join([
         "<!doctype html>", '<html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
@@ -238,32 +219,25 @@ def as_html(results: Sequence[Result], remarks: Sequence[Remark]) -> str:
         "<h1>Claims about attention, checked</h1>",
         f"<p>{html.escape(summary(results, remarks)).replace(chr(10), '<br>')}</p>",
         *(f"<p>{html.escape(text)}</p>" for text in HOW_TO_READ),
-        *(part for heading, wrong in _parts(results).items() if wrong
-          for part in (f"<h2>{heading.capitalize()}</h2>", _table(heads, _errata_rows(wrong)))),
-        "<h2>All claims</h2>",
-        _table(["claim", "verdict", "it says", "what is true", "found"], rows),
-        *([f"<h2>{REMARKS_ARE.capitalize()}</h2>",
-           _table(["remark", "verdict", "it says", "what is true", "found"],
-                  [_remark_row(remark) for remark in remarks])] if remarks else []),
+        *(text for heading, rows in parts.items() for text in (f"<h2>{heading}</h2>", rows)),
         "</body></html>", "",
     ])  # fmt: skip
 
 
-def _errata_rows(wrong: Sequence[Result]) -> list[list[str]]:
-    return [
-        [_id(r.claim), _verdict(r.claim), _cell(r.claim.says), _cell(r.counterexample),
-         _cell(r.claim.truth), _cell(where(r.claim))]
-        for r in wrong
-    ]  # fmt: skip
+def _errata_row(result: Result) -> list[str]:
+    claim = result.claim
+    texts = claim.says, result.counterexample, claim.truth, where(claim)
+    return [*_name(claim), *map(_cell, texts)]
 
 
-def _remark_row(remark: Remark) -> list[str]:
-    found = remark.found
-    return [_id(remark), _verdict(remark), _cell(remark.says), _cell(remark.truth),
-            _cell(found.text, "found" if found.holds else "unexpected")]  # fmt: skip
+def _row(one: Result | Remark) -> list[str]:
+    outcome = _outcome(one)
+    said, kind = outcome["said"], "found" if outcome["ok"] else "unexpected"
+    found = as_details(one) if outcome["unexpected"] else outcome["found"]
+    return [*_name(said), _cell(said.says), _cell(said.truth), _cell(found, kind)]
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     head = "".join(f"<th>{name}</th>" for name in heads)
     body = "\n".join(f"<tr>{''.join(row)}</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table>"
@@ -274,10 +248,7 @@ def _cell(text: str, kind: str = "") -> str:
     return f"<td{attribute}>{html.escape(text)}</td>"
 
 
-def _id(said: Claim | Remark) -> str:
-    return _cell(said.id + "*" * said.of_question, "id")
-
-
-def _verdict(said: Claim | Remark) -> str:
-    colour = COLOURS[said.verdict]
-    return f'<td class="verdict" style="color: {colour}">{said.verdict}</td>'
+def _name(said: Claim | Remark) -> list[str]:
+    """The cells with its id and its verdict."""
+    style = f'class="verdict" style="color: {COLOURS[said.verdict]}"'
+    return [_cell(said.id + "*" * said.of_question, "id"), f"<td {style}>{said.verdict}</td>"]

@@ -1,0 +1,101 @@
+"""Kernels switched off at the command line, and what `info` says of them."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tinyattn.dispatch import FORMULAS, KERNELS, switched_off
+from tinyattn.tasks.runs import load_run
+
+AsJson = Callable[..., dict[str, Any]]
+VARIABLE = "TINYATTN_FORMULAS"
+
+
+def kernels_line(said: str) -> str:
+    return next(line for line in said.splitlines() if line.startswith("kernels: "))
+
+
+def test_info_says_which_kernels_there_are(tinyattn: Any, as_json: AsJson) -> None:
+    found = as_json("info")["kernels"]
+    assert found["off"] == [] and found.keys() == {"off", "cpu", "cuda"}
+    for device in ("cpu", "cuda"):
+        assert found[device] == sorted(name for name, on in KERNELS if on == device)
+    counts = [f"{device} {len(found[device])}" for device in ("cpu", "cuda") if found[device]]
+    assert kernels_line(tinyattn("info").stdout) == f"kernels: in use; {', '.join(counts)}"
+
+
+@pytest.mark.parametrize(
+    ("words", "variable", "off", "by"),
+    [
+        (["--formulas", "layer_norm"], None, "layer_norm", "--formulas"),
+        (["--formulas", "linear,gelu"], None, "gelu, linear", "--formulas"),
+        (["--formulas=all"], None, "all", "--formulas"),
+        ([], "layer_norm", "layer_norm", VARIABLE),
+        ([], "1", "all", VARIABLE),
+    ],
+)
+def test_kernels_are_off_while_the_command_runs(
+    tinyattn: Any, words: list[str], variable: str | None, off: str, by: str
+) -> None:
+    said = tinyattn(*words, "info", env={VARIABLE: variable}).stdout
+    assert kernels_line(said).startswith(f"kernels: off: {off}, by {by}; ")
+    assert switched_off() == []
+
+
+def test_the_option_comes_beside_the_variable() -> None:
+    """In a process of its own, where the package has read the variable itself."""
+
+    def run(variable: str, *words: str) -> Any:
+        command = [sys.executable, "-m", "tinyattn", *words]
+        environment = os.environ | {VARIABLE: variable}
+        return subprocess.run(command, env=environment, capture_output=True, text=True)
+
+    said = run("gelu", "--formulas", "linear", "info").stdout
+    assert kernels_line(said).startswith(
+        f"kernels: off: gelu, linear, by {VARIABLE} and --formulas"
+    )
+    refused = run("gleu", "info")
+    assert refused.returncode == 2 and refused.stderr.count("\n") == 1
+    assert "there is no formula 'gleu'" in refused.stderr
+
+
+def test_a_formula_that_does_not_exist_is_told_in_one_line(tinyattn: Any) -> None:
+    for words, variable in ((["--formulas", "linear,gleu"], None), ([], "gleu")):
+        refused = tinyattn(*words, "info", env={VARIABLE: variable}, status=2)
+        assert refused.stdout == "" and refused.stderr.count("\n") == 1
+        assert "--formulas: formulas: there is no formula 'gleu'" in refused.stderr
+    assert switched_off() == []
+    for name in ("adamw", "clip_factor"):  # a formula of training is known, too
+        tinyattn("--formulas", name, "info")
+
+
+def test_the_option_stands_before_the_command(tinyattn: Any) -> None:
+    refused = tinyattn("generate", "--prompt", "A", "--formulas", "all", status=2)
+    assert "No such option '--formulas'; --formulas stands before the command" in refused.stderr
+
+
+def test_a_run_says_which_formulas_computed(
+    job: Any, tinyattn: Any, as_json: AsJson, tmp_path: Path
+) -> None:
+    words = ["pretrain", job.corpus, *job.settings, "--out", tmp_path]
+    tinyattn("--formulas", "layer_norm,gelu", *words)
+    assert load_run(tmp_path).about["formulas"] == ["gelu", "layer_norm"]
+    assert as_json("info", "--from", tmp_path)["formulas"] == ["gelu", "layer_norm"]
+    assert load_run(job.pretrained).about["formulas"] == []
+    assert "formulas" not in as_json("info", "--from", job.pretrained)
+
+
+def test_info_lists_every_formula_and_its_kernels(tinyattn: Any, as_json: AsJson) -> None:
+    rows = as_json("info", "--kernels")["rows"]
+    assert {row["name"] for row in rows} == {*FORMULAS}
+    assert {(row["name"], row["device"]) for row in rows if row["device"]} == {*KERNELS}
+    lines = tinyattn("info", "--kernels").stdout.splitlines()
+    assert len(lines) == 1 + len(rows) and lines[0].split() == ["formula", "kernel", "takes"]
+    assert any(line.split()[:2] == ["attention", "cuda"] and "alike" in line for line in lines)
+    assert "exp" in lines  # which has no kernel
+    assert "give either" in tinyattn("info", "--kernels", "--recipe", "a5", status=2).stderr
