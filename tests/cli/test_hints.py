@@ -56,7 +56,7 @@ SHOWN = {
         "--overwrite": OWN_RUN,
         "--resume": {"pretrain", "finetune"},
     },
-    "training/ranks.py": {"--workers": {"pretrain", "finetune"}},
+    "parallel/ranks.py": {"--workers": {"pretrain", "finetune"}},
 }
 """By file, the options that messages outside a command's own function name; and the commands that
 can show these messages, or are named in them."""
