@@ -1,5 +1,6 @@
 """The command that says where the time of a step goes."""
 
+import json
 import re
 from collections.abc import Callable
 from typing import Any
@@ -43,14 +44,28 @@ def test_table(tinyattn: Any) -> None:
         r"a5: [\d,]+ parameters, adamw, 4 random texts of 16 symbols, .* 2 workers", said
     )
     assert lines[2].split() == ["a", "step", "calls", "time", "share", "bytes", "multiply-adds",
-                                "a", "second"]  # fmt: skip
+                                "a", "second", "by"]  # fmt: skip
     row = next(line for line in lines if line.startswith("linear        forward"))
-    assert row.split()[2] == "14" and row.endswith(" G")
+    assert row.split()[2] == "14" and row.endswith(" G  kernel")
+    assert next(line for line in lines if line.startswith("transpose")).endswith("  formula")
     table = lines[2 : lines.index("", 3)]
     assert len({line.index("%") for line in table[1:]}) == 1  # columns stand under one another
     assert table[-1].startswith("total") and "100.0%" in table[-1]
     assert not any(line.startswith("rotate") for line in table)  # a5 learns its positions
     assert "floor " in said and "GFLOP/s" in said
+
+
+def test_who_computed_and_why_not_a_kernel(as_json: AsJson, tinyattn: Any) -> None:
+    def by(*words: str) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for row in json.loads(tinyattn(*words, "profile", *SMALL, "--json").stdout)["rows"]:
+            found.setdefault(row["name"], set()).add(row["by"])
+        return found
+
+    plain, told = by(), by("--formulas", "layer_norm")
+    assert plain["layer_norm"] == {"kernel"} and plain["add"] == {"formula"}
+    assert told == plain | {"layer_norm": {"formula: switched off"}}
+    assert plain["optimizer"] == {""}
 
 
 def test_a_penalty_is_part_of_the_step(as_json: AsJson) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 from tinyattn.data.files import write
 from tinyattn.measure.comparison import Comparison, Row
 from tinyattn.report.curves import as_png, drawing, new_figure
+from tinyattn.report.table import Column, table
 
 STYLES = [("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"), ("#CC79A7", "D"), ("#E69F00", "v"),
           ("#56B4E9", "P"), ("#000000", "X"), ("#7A7A7A", "<"), ("#7B3294", ">")]  # fmt: skip
@@ -27,46 +28,51 @@ HOPS = ["#FFFFFF", "#08306B", "#4A98C9", "#B5D4E9"]
 """Colours for: never, one layer, two, and three or more."""
 
 
+ADDS = [
+    Column("", "{name}"),
+    Column("", lambda row: f"{row['multiply_adds_number'] / 1e6:,.0f} M", ">"),
+    Column("", "= {multiply_adds}"),
+    Column("", lambda row: _own_letters(row["letters"])),
+]
+KEPT = [
+    Column("", "{name}"),
+    Column("", lambda row: _megabytes(row["kept_bytes"]), ">"),
+    Column("", lambda row: _megabytes(row["kept_bytes_measured"]), ">"),
+    Column("", "4·({kept})"),
+]
+
+
 def as_table(comparison: Comparison) -> str:
     """The result for people."""
-    T, rows = comparison.length, _all_rows(comparison)
-    head = ("parameters", "used as", "hops", "time", "of dense", "grows as", "memory", "grows as")
-    table = [("", *head)]
-    for row in rows:
-        table.append((
-            _title(row), f"{row.parameters:,}", row.sees or "neither", _layers(row.hops),
-            f"{1e3 * row.seconds[T]:,.1f} ms", f"{row.step_ratio:.3f}",
-            f"T^{row.time_slope:.2f}", _megabytes(row.peak_bytes[T]),
-            f"T^{row.memory_slope:.2f}",
-        ))  # fmt: skip
-    once = {row.name: row for row in comparison.rows}.values()
-    adds = [(row.name, f"{row.multiply_adds_number / 1e6:,.0f} M", f"= {row.multiply_adds}",
-             _own_letters(row)) for row in once]  # fmt: skip
-    kept = [(row.name, _megabytes(row.kept_bytes), _megabytes(row.kept_bytes_measured),
-             f"4·({row.kept})") for row in once]  # fmt: skip
+    T, rows = (
+        comparison.length,
+        [{**vars(row), "title": _title(row)} for row in _all_rows(comparison)],
+    )
+    columns = [
+        Column("", "{title}"),
+        Column("parameters", "{parameters:,}", ">"),
+        Column("used as", lambda row: row["sees"] or "neither", ">"),
+        Column("hops", lambda row: "never" if row["hops"] is None else str(row["hops"]), ">"),
+        Column("time", lambda row: f"{1e3 * row['seconds'][T]:,.1f} ms", ">"),
+        Column("of dense", "{step_ratio:.3f}", ">"),
+        Column("grows as", "T^{time_slope:.2f}", ">"),
+        Column("memory", lambda row: _megabytes(row["peak_bytes"][T]), ">"),
+        Column("grows as", "T^{memory_slope:.2f}", ">"),
+    ]
+    once = {row.name: vars(row) for row in comparison.rows}.values()
     return "\n".join([
         f"width {comparison.width}, {comparison.heads} heads, one text of T = {T:,} positions; "
         "forward and backward, float32, one thread",
-        "", *_aligned(table, numbers=range(1, 10)), "",
+        "", *table(rows, columns), "",
         "used as: found by changing inputs. hops: layers until each position of 128 can know of",
         "all others, or, causal, of all before it.",
         "", "multiply-adds, forward, for all pairs; dense causal attention skips nearly half",
-        *_aligned(adds, numbers=range(1, 2)),
+        *table(once, ADDS),
         "T positions, C width, H heads, K positions a segment or block, R rows that keys are",
         "mixed to, L latents, N keys or blocks in a list, G blocks that see everything",
         "", "bytes that forward keeps: by the formula, measured",
-        *_aligned(kept, numbers=range(1, 3)),
+        *table(once, KEPT),
     ])  # fmt: skip
-
-
-def _aligned(table: Sequence[tuple[str, ...]], *, numbers: range) -> list[str]:
-    """Lines with columns under each other, two spaces apart; those in `numbers` end together."""
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    return [
-        "  ".join(cell.rjust(width) if i in numbers else cell.ljust(width)
-                  for i, (cell, width) in enumerate(zip(line, widths, strict=True))).rstrip()
-        for line in table
-    ]  # fmt: skip
 
 
 def _all_rows(comparison: Comparison) -> list[Row]:
@@ -82,13 +88,9 @@ def _megabytes(number: int) -> str:
     return f"{number / 1e6:,.0f} MB"
 
 
-def _layers(hops: int | None) -> str:
-    return "never" if hops is None else str(hops)
-
-
-def _own_letters(row: Row) -> str:
+def _own_letters(letters: dict[str, int]) -> str:
     """What the letters that not all formulas have are in this one."""
-    return ", ".join(f"{letter} = {n}" for letter, n in row.letters.items() if letter not in "CHT")
+    return ", ".join(f"{letter} = {n}" for letter, n in letters.items() if letter not in "CHT")
 
 
 def save_picture(comparison: Comparison, path: Path) -> None:

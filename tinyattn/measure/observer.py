@@ -33,6 +33,7 @@ class Row(NamedTuple):
 
     name: str
     direction: str  # "forward", "backward", or "" for what is no op
+    by: str  # "kernel", or "formula", and why no kernel if there is one; "" for what is no op
     calls: float  # backward, one for each gradient, or for all of an op whose gradients share work
     seconds: float  # of all threads together
     bytes: float  # in and out; backward, of gradients; 0 if nothing is written, as for a view
@@ -48,21 +49,22 @@ class Observer:
 
     def observe(self, name: str, function: Function, reason: str) -> Function:
         """The observer for `tinyattn.op.observed`: notes what ops take in both directions."""
+        by = "formula" if reason == "no kernel" else f"formula: {reason}" if reason else "kernel"
 
         def run(xp: Any, *arrays: Any, **options: Any) -> Any:
             began = time.thread_time()
             y, vjp = function(xp, *arrays, **options)
             seconds = time.thread_time() - began
             forward, backward = multiply_adds(name, arrays, options, y)
-            self.notes.append(Row(name, "forward", 1, seconds, _bytes(arrays, (y,)), forward))
+            self.notes.append(Row(name, "forward", by, 1, seconds, _bytes(arrays, (y,)), forward))
             if callable(vjp):
-                return y, self._pull(name, vjp, sum(backward))
-            pulls = [f and self._pull(name, f, n) for f, n in zip(vjp, backward, strict=True)]
+                return y, self._pull(name, by, vjp, sum(backward))
+            pulls = [f and self._pull(name, by, f, n) for f, n in zip(vjp, backward, strict=True)]
             return y, tuple(pulls)
 
         return run
 
-    def _pull(self, name: str, vjp: Callable[[Array], Any], products: int) -> Any:
+    def _pull(self, name: str, by: str, vjp: Callable[[Array], Any], products: int) -> Any:
         """`vjp`, with a note of what it takes."""
 
         def pull(g: Array) -> Any:
@@ -70,7 +72,7 @@ class Observer:
             shares = vjp(g)
             seconds = time.thread_time() - began
             made = shares if isinstance(shares, tuple) else (shares,)
-            self.notes.append(Row(name, "backward", 1, seconds, _bytes((g,), made), products))
+            self.notes.append(Row(name, "backward", by, 1, seconds, _bytes((g,), made), products))
             return shares
 
         return pull
@@ -88,20 +90,20 @@ class Observer:
     def rows(self, steps: int, main: float) -> list[Row]:
         """The notes of some steps added up, for each of them; `main` is the main thread's time."""
         in_ops = sum(note.seconds for note in self.notes if note.direction)
-        groups: defaultdict[tuple[str, str], list[Row]] = defaultdict(list)
+        groups: defaultdict[tuple[str, str, str], list[Row]] = defaultdict(list)
         for note in [*self.notes, part(BETWEEN, -in_ops), part(MAIN, main)]:
-            groups[note.name, note.direction].append(note)
+            groups[note[:3]].append(note)
         sums = {
-            key: Row(*key, *(sum(column) / steps for column in list(zip(*group, strict=True))[2:]))
+            key: Row(*key, *(sum(column) / steps for column in list(zip(*group, strict=True))[3:]))
             for key, group in groups.items()
         }
-        parts = [sums.pop((name, "")) for name in PARTS]
+        parts = [sums.pop((name, "", "")) for name in PARTS]
         return sorted(sums.values(), key=lambda row: -row.seconds) + parts
 
 
 def part(name: str, seconds: float) -> Row:
     """A note about what is no op."""
-    return Row(name, "", 0, seconds, 0, 0)
+    return Row(name, "", "", 0, seconds, 0, 0)
 
 
 def _bytes(read: Iterable[Any], made: Iterable[Any]) -> int:

@@ -4,24 +4,41 @@ from __future__ import annotations
 
 from tinyattn.measure.observer import Row
 from tinyattn.measure.profile import Profile
+from tinyattn.report.table import Column, table
 
 NOTES = """\
 time: of all threads together, while they compute. bytes: of the arrays that go into an op and come
 out, each once; backward, of the gradients that do. multiply-adds: those that the result needs; not
-pairs of a query and a key that is hidden from it, nor what backward computes again."""
+pairs of a query and a key that is hidden from it, nor what backward computes again. by: who
+computed; of a formula that has a kernel, why not that."""
+
+
+COLUMNS = [
+    Column("a step", "{name}", "<14"),
+    Column("", "{direction}", "<9"),
+    Column("calls", lambda row: f"{row['calls']:,.0f}" if row["calls"] else "", ">7"),
+    Column("time", lambda row: _seconds(row["seconds"]), ">11"),
+    Column("share", "{share:.1%}", ">8"),
+    Column("bytes", lambda row: f"{row['bytes'] / 1e6:,.1f} MB" if row["bytes"] else "", ">13"),
+    Column("multiply-adds", lambda row: _products(row["multiply_adds"], 1e6, "M"), ">14"),
+    Column("a second", lambda row: _products(row["rate"], 1e9, "G"), ">10"),
+    Column("  by", "  {by}"),
+]
 
 
 def as_table(profile: Profile) -> str:
     """The profile for people."""
-    lines = [_line("a step", "", "calls", "time", "share", "bytes", "multiply-adds", "a second")]
-    lines += [_row(row, profile.busy) for row in profile.rows]
-    sums = [sum(column) for column in zip(*(row[2:] for row in profile.rows), strict=True)]
-    lines.append(_row(Row("total", "", *sums), profile.busy))
+    sums = [sum(column) for column in zip(*(row[3:] for row in profile.rows), strict=True)]
+    rows = []
+    for row in [*profile.rows, Row("total", "", "", *sums)]:
+        timed = row.direction and row.seconds > 0  # a coarse clock may see nothing pass
+        rate = row.multiply_adds / row.seconds if timed else 0
+        rows.append({**row._asdict(), "share": row.seconds / profile.busy, "rate": rate})
     step, workers, rate = profile.seconds, profile.workers, profile.product_rate
     computing, bound = profile.busy / step, profile.floor / step
     of_computing = profile.floor * workers / profile.busy
     return "\n".join([
-        *lines, "", NOTES, "",
+        *table(rows, COLUMNS, gap=""), "", NOTES, "",
         f"a step   {_seconds(step)} on the clock, {profile.tokens_per_second:,.0f} tokens/s",
         f"threads  {workers} and the main one; on average {computing:.2f} of them compute",
         f"memory   {profile.peak_bytes / 1e6:,.0f} MB, beyond parameters, moments and gradients",
@@ -33,25 +50,8 @@ def as_table(profile: Profile) -> str:
     ])  # fmt: skip
 
 
-def _row(row: Row, total: float) -> str:
-    products = row.multiply_adds > 0
-    timed = products and row.direction and row.seconds > 0  # a coarse clock may see nothing pass
-    return _line(
-        row.name,
-        row.direction,
-        f"{row.calls:,.0f}" if row.calls else "",
-        _seconds(row.seconds),
-        f"{row.seconds / total:.1%}",
-        f"{row.bytes / 1e6:,.1f} MB" if row.bytes else "",
-        f"{row.multiply_adds / 1e6:,.1f} M" if products else "",
-        f"{row.multiply_adds / row.seconds / 1e9:.1f} G" if timed else "",
-    )
-
-
-def _line(name: str, direction: str, *numbers: str) -> str:
-    widths = (7, 11, 8, 13, 14, 10)
-    cells = "".join(cell.rjust(width) for cell, width in zip(numbers, widths, strict=True))
-    return f"{name:14}{direction:9}{cells}".rstrip()
+def _products(number: float, unit: float, letter: str) -> str:
+    return f"{number / unit:,.1f} {letter}" if number else ""
 
 
 def _seconds(seconds: float) -> str:
