@@ -10,7 +10,7 @@ from tinyattn import Tensor, gradcheck, no_grad, ops
 from tinyattn.attention import ATTENTION, AttentionBlock, MultiHead, attend, causal, padding
 from tinyattn.backend import array_module, asarray, asnumpy
 from tinyattn.models import GPT, GPTConfig
-from tinyattn.nn import Module, Parameter
+from tinyattn.nn import Module, Parameter, Rotary
 from tinyattn.noise import Noise
 
 
@@ -110,7 +110,8 @@ def test_softmax_along_any_axis_with_nothing_allowed(device: str) -> None:
 
 
 def block_and_inputs(device: str, rotary: bool) -> tuple[MultiHead, Tensor, Tensor]:
-    block = MultiHead(4, 2, longest=5, rng=np.random.default_rng(0), rotary=rotary)
+    block = MultiHead(4, 2, longest=5, rng=np.random.default_rng(0),
+                      rotary=Rotary if rotary else None)  # fmt: skip
     double(block)
     block.to(device)
     rng = np.random.default_rng(1)

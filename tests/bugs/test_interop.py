@@ -14,7 +14,7 @@ from tinyattn.backend import asarray, asnumpy, is_array
 from tinyattn.data import Batch
 from tinyattn.graph import Node
 from tinyattn.models import GPT, GPTConfig
-from tinyattn.nn import LayerNorm, Linear, Module, Parameter
+from tinyattn.nn import LayerNorm, Linear, Module, Parameter, Rotary
 from tinyattn.noise import Noise
 from tinyattn.tasks.knowledge import language_model_loss
 from tinyattn.training.optimizers import AdamW, make_optimizers
@@ -421,7 +421,7 @@ def test_a_block_of_attention_keeps_its_precision_with_masks_and_a_context(
 
 def test_rotary_angles_are_as_exact_as_the_numbers_they_turn() -> None:
     """Float64 through float32 tables has the type of float64 and the digits of float32."""
-    block = MultiHead(4, 1, longest=100, rng=np.random.default_rng(0), rotary=True)
+    block = MultiHead(4, 1, longest=100, rng=np.random.default_rng(0), rotary=Rotary)
     double(block)
     assert block.rotary is not None
     q, k = np.random.default_rng(1).normal(size=(2, 1, 4))

@@ -2,24 +2,36 @@
 (block.py)."""
 
 from tinyattn.attention.masks import causal, combined, padding
-from tinyattn.attention.core import attend, merge_heads, split_heads
-from tinyattn.attention.block import ABILITIES, AttentionBlock, KeyValueCache
-from tinyattn.attention.multihead import MultiHead
+from tinyattn.attention.core import attend
+from tinyattn.attention.cache import KeyValueCache
+from tinyattn.attention.block import ABILITIES, AttentionBlock, Call
+from tinyattn.attention.multihead import MultiHead, merge_heads, split_heads
+from tinyattn.attention.table import (
+    ARRANGEMENTS,
+    ATTENTION,
+    MECHANISMS,
+    options_of,
+    parse_attention,
+    possible_positions,
+    spell_out,
+)
+
+# What follows is read after the knowledge task.
 from tinyattn.attention.bilinear import Bilinear, factor, merge
 from tinyattn.attention.synthesizer import RandomSynthesizer, Synthesizer
 from tinyattn.attention.segments import in_segments, joined, look_back, look_back_weights
 from tinyattn.attention.bigbird import BigBird, hops, pattern
 from tinyattn.attention.linformer import Linformer, LinformerCausal
 from tinyattn.attention.latent import Latent
+from tinyattn.attention import registry
 from tinyattn.attention.influence import influence
 from tinyattn.attention.penalties import Penalty, focus, head_statistics, near
-from tinyattn.attention.registry import ATTENTION, options_of, parse_attention, spell_out
 
 __all__ = [
-    "ABILITIES", "ATTENTION", "AttentionBlock", "BigBird", "Bilinear", "KeyValueCache", "Latent",
-    "Linformer", "LinformerCausal", "MultiHead", "Penalty", "RandomSynthesizer", "Synthesizer",
-    "attend", "causal", "combined", "factor", "focus",
-    "head_statistics", "hops", "in_segments", "influence", "joined",
-    "look_back", "merge", "merge_heads", "near", "options_of", "padding", "parse_attention",
-    "pattern", "spell_out", "split_heads", "look_back_weights",
+    "ABILITIES", "ARRANGEMENTS", "ATTENTION", "AttentionBlock", "BigBird", "Bilinear", "Call",
+    "KeyValueCache", "Latent", "Linformer", "LinformerCausal", "MECHANISMS", "MultiHead", "Penalty",
+    "RandomSynthesizer", "Synthesizer", "attend", "causal", "combined", "factor", "focus",
+    "head_statistics", "hops", "in_segments", "influence", "joined", "look_back",
+    "look_back_weights", "merge", "merge_heads", "near", "options_of", "padding",
+    "parse_attention", "pattern", "possible_positions", "registry", "spell_out", "split_heads",
 ]  # fmt: skip

@@ -15,10 +15,10 @@ from typing import ClassVar
 import numpy as np
 
 from tinyattn import ops
+from tinyattn.attention.block import Call
 from tinyattn.attention.multihead import MultiHead
 from tinyattn.attention.segments import in_segments, joined
 from tinyattn.backend import Array, asarray, asnumpy
-from tinyattn.noise import Noise
 from tinyattn.tensor import Tensor
 
 
@@ -50,22 +50,18 @@ class BigBird(MultiHead):
     multiply_adds = "4·T·C² + 2·G·K·T·C + 2·(T - G·K)·K·N·C"
     kept_numbers = "4·T·C + 2·(T - G·K)·N·C"
 
-    def __init__(
+    def build(
         self,
-        width: int,
-        heads: int,
-        *,
-        longest: int,
         rng: np.random.Generator,
-        dropout: float = 0.0,
-        rotary: bool = False,
+        *,
         block: int = 8,
         window_blocks: int = 3,
         global_blocks: int = 1,
         random_blocks: int = 2,
         seed: int = 0,
     ) -> None:
-        super().__init__(width, heads, longest=longest, rng=rng, dropout=dropout, rotary=rotary)
+        """Those of multi-head attention."""
+        super().build(rng)
         if block < 1 or window_blocks < 1 or window_blocks % 2 == 0:
             raise ValueError(
                 "BigBird: block must be at least 1 and window_blocks odd; got "
@@ -77,8 +73,8 @@ class BigBird(MultiHead):
                 f"{global_blocks}, {random_blocks} and {seed}"
             )
         # More than the longest sequence has would change nothing but the work.
-        self.block = min(block, longest)
-        every = math.ceil(longest / self.block)
+        self.block = min(block, self.longest)
+        every = math.ceil(self.longest / self.block)
         self.window_blocks = min(window_blocks, 2 * every + 1)
         self.global_blocks = min(global_blocks, every)
         self.random_blocks = min(random_blocks, every)
@@ -98,32 +94,24 @@ class BigBird(MultiHead):
             blocks, self.window_blocks, self.global_blocks, self.random_blocks, self.seed, causal
         )
 
-    def look(
-        self,
-        q_BHTD: Tensor,
-        k_BHSD: Tensor,
-        v_BHSE: Tensor,
-        allowed: Array | None,
-        causal: bool,
-        noise: Noise | None,
-    ) -> Tensor:
+    def attend(self, q_BHTD: Tensor, k_BHSD: Tensor, v_BHSE: Tensor, call: Call) -> Tensor:
         """What each query reads from the blocks in its list."""
-        K, T = self.block, q_BHTD.shape[2]
+        K, T, causal = self.block, q_BHTD.shape[2], call.causal
         lists_MN = self.pattern(math.ceil(T / K), causal)
         # The first blocks see everything; if causal, everything up to them is in their lists.
         first = 0 if causal else min(self.global_blocks, len(lists_MN))
         parts = []
         if first:
             start = q_BHTD[:, :, : first * K]
-            parts.append(super().look(start, k_BHSD, v_BHSE, allowed, causal, noise))
+            parts.append(super().attend(start, k_BHSD, v_BHSE, call))
         if first < len(lists_MN):
             lists_MN = lists_MN[first:]
             chosen_MN = np.maximum(lists_MN, 0)
             y_BHMKE = ops.attention(
                 in_segments(q_BHTD[:, :, first * K :], K),
                 _gathered(k_BHSD, chosen_MN, K), _gathered(v_BHSE, chosen_MN, K),
-                self._seen(lists_MN, T, causal, allowed, q_BHTD),
-                scale=self.scale, dropout=self.dropout.rate, noise=noise,
+                self._seen(lists_MN, T, causal, call.allowed, q_BHTD),
+                scale=self.scale, dropout=self.dropout.rate, noise=call.noise,
             )  # fmt: skip
             parts.append(joined(y_BHMKE, T - first * K))
         return parts[0] if len(parts) == 1 else ops.concatenate(parts, axis=2)

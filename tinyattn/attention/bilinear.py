@@ -11,10 +11,8 @@ import math
 
 import numpy as np
 
-from tinyattn.attention.block import AttentionBlock
-from tinyattn.attention.core import split_heads
-from tinyattn.attention.multihead import MultiHead
-from tinyattn.nn import Linear, Rotary, normal
+from tinyattn.attention.multihead import MultiHead, split_heads
+from tinyattn.nn import Linear, normal
 from tinyattn.tensor import Tensor
 
 
@@ -35,33 +33,22 @@ class Bilinear(MultiHead):
     multiply_adds = "H·T·C² + 2·T·C² + H·T²·C + T²·C"
     kept_numbers = "H·T·C + 2·T·C"
 
-    def __init__(
-        self,
-        width: int,
-        heads: int,
-        *,
-        longest: int,
-        rng: np.random.Generator,
-        dropout: float = 0.0,
-        rotary: bool = False,
-    ) -> None:
-        # Not MultiHead's: there is no map to keys.
-        AttentionBlock.__init__(
-            self, width, heads, longest=longest, rng=rng, dropout=dropout, rotary=rotary
-        )
-        self.scale = 1 / math.sqrt(width)
-        # As Q_h K_hᵀ·√C/√D begins, with A5's N(0, 0.02²) for the entries of Q_h and K_h.
-        self.query = Linear(width, heads * width, rng=rng, init=normal(0.02**2 * math.sqrt(width)))
-        self.value = Linear(width, width, rng=rng)
-        self.out = Linear(width, width, rng=rng)
-        self.rotary = Rotary(width) if rotary else None
+    @property
+    def query_width(self) -> int:
+        """C: a key is the whole position."""
+        return self.width
 
-    def queries_and_keys(
-        self, x: Tensor, context: Tensor | None, start: int
-    ) -> tuple[Tensor, Tensor]:
+    def build(self, rng: np.random.Generator) -> None:
+        """Three linear maps: there is none to keys."""
+        C = self.width
+        self.scale = 1 / math.sqrt(C)
+        # As Q_h K_hᵀ·√C/√D begins, with A5's N(0, 0.02²) for the entries of Q_h and K_h.
+        self.query = Linear(C, self.heads * C, rng=rng, init=normal(0.02**2 * math.sqrt(C)))
+        self.value, self.out = (Linear(C, C, rng=rng) for _ in range(2))
+
+    def queries_and_keys(self, x: Tensor, z: Tensor, start: int = 0) -> tuple[Tensor, Tensor]:
         """Queries (B, H, T, C), and as keys the positions themselves, (B, 1, S, C)."""
-        q_BHTC = split_heads(self.query(x), self.heads)
-        k_B1SC = (x if context is None else context).expand_dims(1)
+        q_BHTC, k_B1SC = split_heads(self.query(x), self.heads), z.expand_dims(1)
         if self.rotary is not None:
             q_BHTC, k_B1SC = self.rotary(q_BHTC, start), self.rotary(k_B1SC, start)
         return q_BHTC, k_B1SC

@@ -5,7 +5,7 @@
 
 A query is a question, keys are what can be asked for, values are what is answered. These two
 lines are all of attention; multi-head attention runs them for many queries at a time, in several
-subspaces at once. Next: the contract of a block.
+subspaces at once. Next: what is kept of a text while it is continued.
 """
 
 from __future__ import annotations
@@ -38,15 +38,3 @@ def attend(query: Any, keys: Any, values: Any, *, scale: float = 1.0) -> tuple[T
     identity = answers.xp.eye(np.shape(keys)[-2], dtype=answers.dtype)
     weights = ops.attention(query, keys, identity, scale=scale)
     return (answers[..., 0, :], weights[..., 0, :]) if one else (answers, weights)
-
-
-def split_heads(x_BTC: Tensor, heads: int) -> Tensor:
-    """(B, T, C) -> (B, H, T, D), D = C/H: each head gets its own slice of every position."""
-    B, T, C = x_BTC.shape
-    return x_BTC.reshape(B, T, heads, C // heads).transpose(0, 2, 1, 3)
-
-
-def merge_heads(x_BHTD: Tensor) -> Tensor:
-    """(B, H, T, D) -> (B, T, C), C = H·D: the heads side by side again."""
-    B, H, T, D = x_BHTD.shape
-    return x_BHTD.transpose(0, 2, 1, 3).reshape(B, T, H * D)

@@ -14,10 +14,10 @@ from typing import ClassVar
 import numpy as np
 
 from tinyattn import ops
-from tinyattn.attention.core import merge_heads, split_heads
-from tinyattn.attention.multihead import MultiHead
+from tinyattn.attention.block import Call
+from tinyattn.attention.multihead import MultiHead, merge_heads, split_heads
 from tinyattn.attention.segments import look_back, look_back_weights
-from tinyattn.backend import Array, asarray
+from tinyattn.backend import asarray
 from tinyattn.nn import Linear
 from tinyattn.noise import Noise
 from tinyattn.tensor import Tensor
@@ -52,58 +52,34 @@ class Latent(MultiHead):
     multiply_adds = "4·T·C² + 2·T/K·C² + 2·T/K·T·C + 2·T·(K + T/K)·C"
     kept_numbers = "6·T·C + 3·T/K·C + 2·T/K·T/K·C"
 
-    def __init__(
-        self,
-        width: int,
-        heads: int,
-        *,
-        longest: int,
-        rng: np.random.Generator,
-        dropout: float = 0.0,
-        rotary: bool = False,
-        segment: int = 0,
-    ) -> None:
-        super().__init__(width, heads, longest=longest, rng=rng, dropout=dropout, rotary=rotary)
+    def build(self, rng: np.random.Generator, *, segment: int = 0) -> None:
+        """Those of multi-head attention, and K' and V'."""
+        super().build(rng)
         if segment < 0:
             raise ValueError(
                 f"Latent: segment must be at least 1, or 0 for √longest; got {segment}"
             )
-        self.segment = min(segment or round(math.sqrt(longest)), longest)
-        self.latent_key = Linear(width, width, rng=rng)
-        self.latent_value = Linear(width, width, rng=rng)
+        self.segment = min(segment or round(math.sqrt(self.longest)), self.longest)
+        self.latent_key, self.latent_value = (
+            Linear(self.width, self.width, rng=rng) for _ in range(2)
+        )
 
     def sizes(self) -> dict[str, int]:
         """C, H and K."""
         return super().sizes() | {"K": self.segment}
 
-    def look(
-        self,
-        q_BHTD: Tensor,
-        k_BHSD: Tensor,
-        v_BHSE: Tensor,
-        allowed: Array | None,
-        causal: bool,
-        noise: Noise | None,
-    ) -> Tensor:
+    def attend(self, q_BHTD: Tensor, k_BHSD: Tensor, v_BHSE: Tensor, call: Call) -> Tensor:
         """What each query reads from the latents and from its own segment."""
-        z_BLC = self._read(q_BHTD, k_BHSD, v_BHSE, noise)
+        z_BLC = self._read(q_BHTD, k_BHSD, v_BHSE, call.noise)
         return look_back(
             q_BHTD, k_BHSD, v_BHSE, self._latent_keys(z_BLC),
             split_heads(self.latent_value(z_BLC), self.heads),
-            K=self.segment, scale=self.scale, dropout=self.dropout.rate, noise=noise,
+            K=self.segment, scale=self.scale, dropout=self.dropout.rate, noise=call.noise,
         )  # fmt: skip
 
-    def weights(
-        self,
-        x: Tensor,
-        *,
-        context: Tensor | None = None,
-        allowed: Array | None = None,
-        causal: bool = False,
-    ) -> Tensor:
+    def weigh(self, x: Tensor, call: Call) -> Tensor:
         """The weights on the T positions, then on the L latents: (B, H, T, T + L)."""
-        self.check(x, context, allowed, causal)
-        q_BHTD, k_BHSD = self.queries_and_keys(x, None, 0)
+        q_BHTD, k_BHSD = self.queries_and_keys(x, x)
         z_BLC = self._read(q_BHTD, k_BHSD, split_heads(self.value(x), self.heads), None)
         return look_back_weights(
             q_BHTD, k_BHSD, self._latent_keys(z_BLC), K=self.segment, scale=self.scale

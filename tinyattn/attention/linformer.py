@@ -14,11 +14,11 @@ from typing import ClassVar
 import numpy as np
 
 from tinyattn import ops
+from tinyattn.attention.block import Call
 from tinyattn.attention.multihead import MultiHead
 from tinyattn.attention.segments import in_segments, look_back, look_back_weights
 from tinyattn.backend import Array
 from tinyattn.nn import Parameter, Role, normal
-from tinyattn.noise import Noise
 from tinyattn.tensor import Tensor
 
 
@@ -50,62 +50,38 @@ class Linformer(MultiHead):
     multiply_adds = "4·T·C² + 4·T·R·C"
     kept_numbers = "4·T·C + 2·R·C"
 
-    def __init__(
-        self,
-        width: int,
-        heads: int,
-        *,
-        longest: int,
-        rng: np.random.Generator,
-        dropout: float = 0.0,
-        rotary: bool = False,
-        rows: int = 32,
-    ) -> None:
-        super().__init__(width, heads, longest=longest, rng=rng, dropout=dropout, rotary=rotary)
+    def build(self, rng: np.random.Generator, *, rows: int = 32) -> None:
+        """Those of multi-head attention, and E and F."""
+        super().build(rng)
         if rows < 1:
             raise ValueError(f"Linformer: rows must be at least 1; got {rows}")
         self.rows = rows
-        self.mix_keys = Parameter(
-            normal(1 / math.sqrt(rows))((rows, longest), rng), role=Role.MIXING
-        )  # E
-        self.mix_values = Parameter(
-            normal(1 / math.sqrt(rows))((rows, longest), rng), role=Role.MIXING
-        )  # F
+        self.mix_keys, self.mix_values = _mixtures(rows, self.longest, rng)  # E and F
 
     def sizes(self) -> dict[str, int]:
         """C, H and R."""
         return super().sizes() | {"R": self.rows}
 
-    def look(
-        self,
-        q_BHTD: Tensor,
-        k_BHSD: Tensor,
-        v_BHSE: Tensor,
-        allowed: Array | None,
-        causal: bool,
-        noise: Noise | None,
-    ) -> Tensor:
+    def attend(self, q_BHTD: Tensor, k_BHSD: Tensor, v_BHSE: Tensor, call: Call) -> Tensor:
         """What each query reads from the mixtures; hidden positions are left out of them."""
-        k_BHRD = _mixed(self.mix_keys, k_BHSD, allowed)
-        v_BHRE = _mixed(self.mix_values, v_BHSE, allowed)
+        k_BHRD = _mixed(self.mix_keys, k_BHSD, call.allowed)
+        v_BHRE = _mixed(self.mix_values, v_BHSE, call.allowed)
         return ops.attention(
             q_BHTD, k_BHRD, v_BHRE,
-            scale=self.scale, dropout=self.dropout.rate, noise=noise,
+            scale=self.scale, dropout=self.dropout.rate, noise=call.noise,
         )  # fmt: skip
 
-    def weights(
-        self,
-        x: Tensor,
-        *,
-        context: Tensor | None = None,
-        allowed: Array | None = None,
-        causal: bool = False,
-    ) -> Tensor:
+    def weigh(self, x: Tensor, call: Call) -> Tensor:
         """The weights of every head on the R mixtures, (B, H, T, R)."""
-        self.check(x, context, allowed, causal)
-        q_BHTD, k_BHSD = self.queries_and_keys(x, None, 0)
-        k_BHRD = _mixed(self.mix_keys, k_BHSD, allowed)
+        q_BHTD, k_BHSD = self.queries_and_keys(x, x)
+        k_BHRD = _mixed(self.mix_keys, k_BHSD, call.allowed)
         return ops.softmax(q_BHTD @ k_BHRD.swapaxes(-1, -2) * self.scale)
+
+
+def _mixtures(rows: int, positions: int, rng: np.random.Generator) -> list[Parameter]:
+    """Two matrices (rows, positions)."""
+    init, shape = normal(1 / math.sqrt(rows)), (rows, positions)
+    return [Parameter(init(shape, rng), role=Role.MIXING) for _ in range(2)]
 
 
 def _mixed(mix: Tensor, x_BHSD: Tensor, allowed: Array | None) -> Tensor:
@@ -146,64 +122,33 @@ class LinformerCausal(MultiHead):
     multiply_adds = "4·T·C² + 2·T·R·C + 2·T·(K + R·T/K)·C"
     kept_numbers = "6·T·C + 2·R·T/K·C + 2·R·T/K·T/K·C"
 
-    def __init__(
-        self,
-        width: int,
-        heads: int,
-        *,
-        longest: int,
-        rng: np.random.Generator,
-        dropout: float = 0.0,
-        rotary: bool = False,
-        segment: int = 0,
-        rows: int = 4,
-    ) -> None:
-        super().__init__(width, heads, longest=longest, rng=rng, dropout=dropout, rotary=rotary)
-        segment = segment or max(rows, round(math.sqrt(rows * longest)))
+    def build(self, rng: np.random.Generator, *, segment: int = 0, rows: int = 4) -> None:
+        """Those of multi-head attention, and E and F."""
+        super().build(rng)
+        segment = segment or max(rows, round(math.sqrt(rows * self.longest)))
         if not 1 <= rows <= segment:
             raise ValueError(
                 f"LinformerCausal: rows must be at least 1, and at most segment unless that is 0; "
                 f"got {rows} and {segment}"
             )
         self.segment, self.rows = segment, rows
-        self.mix_keys = Parameter(
-            normal(1 / math.sqrt(rows))((rows, segment), rng), role=Role.MIXING
-        )  # E
-        self.mix_values = Parameter(
-            normal(1 / math.sqrt(rows))((rows, segment), rng), role=Role.MIXING
-        )  # F
+        self.mix_keys, self.mix_values = _mixtures(rows, segment, rng)  # E and F
 
     def sizes(self) -> dict[str, int]:
         """C, H, K and R."""
         return super().sizes() | {"K": self.segment, "R": self.rows}
 
-    def look(
-        self,
-        q_BHTD: Tensor,
-        k_BHSD: Tensor,
-        v_BHSE: Tensor,
-        allowed: Array | None,
-        causal: bool,
-        noise: Noise | None,
-    ) -> Tensor:
+    def attend(self, q_BHTD: Tensor, k_BHSD: Tensor, v_BHSE: Tensor, call: Call) -> Tensor:
         """What each query reads from the finished segments' mixtures and from its own segment."""
         return look_back(
             q_BHTD, k_BHSD, v_BHSE,
             self._mixed(self.mix_keys, k_BHSD), self._mixed(self.mix_values, v_BHSE),
-            K=self.segment, scale=self.scale, dropout=self.dropout.rate, noise=noise,
+            K=self.segment, scale=self.scale, dropout=self.dropout.rate, noise=call.noise,
         )  # fmt: skip
 
-    def weights(
-        self,
-        x: Tensor,
-        *,
-        context: Tensor | None = None,
-        allowed: Array | None = None,
-        causal: bool = False,
-    ) -> Tensor:
+    def weigh(self, x: Tensor, call: Call) -> Tensor:
         """The weights on the T positions, then on the N mixtures of finished segments."""
-        self.check(x, context, allowed, causal)
-        q_BHTD, k_BHSD = self.queries_and_keys(x, None, 0)
+        q_BHTD, k_BHSD = self.queries_and_keys(x, x)
         mixed = self._mixed(self.mix_keys, k_BHSD)
         return look_back_weights(q_BHTD, k_BHSD, mixed, K=self.segment, scale=self.scale)
 

@@ -1,8 +1,8 @@
 """Chapter 5, continued: multi-head attention.
 
 One head can look for one thing. Several heads, each in its own slice of the width, look for
-several things at once, and a last linear map puts their answers together. Blocks that differ from
-this one only in who looks at whom replace its method `look`. Next: one matrix for two.
+several things at once, and a last linear map puts their answers together. Kinds that differ from
+this one only in who looks at whom replace its method `attend`. Next: the table of all kinds.
 """
 
 from __future__ import annotations
@@ -12,12 +12,9 @@ import math
 import numpy as np
 
 from tinyattn import ops
-from tinyattn.attention.block import AttentionBlock, KeyValueCache
-from tinyattn.attention.core import merge_heads, split_heads
+from tinyattn.attention.block import AttentionBlock, Call
 from tinyattn.attention.masks import combined
-from tinyattn.backend import Array
 from tinyattn.nn import Linear
-from tinyattn.noise import Noise
 from tinyattn.tensor import Tensor
 
 
@@ -34,88 +31,63 @@ class MultiHead(AttentionBlock):
     multiply_adds = "4·T·C² + 2·T²·C"
     kept_numbers = "4·T·C"
 
-    def __init__(
-        self,
-        width: int,
-        heads: int,
-        *,
-        longest: int,
-        rng: np.random.Generator,
-        dropout: float = 0.0,
-        rotary: bool = False,
-    ) -> None:
-        super().__init__(width, heads, longest=longest, rng=rng, dropout=dropout, rotary=rotary)
-        self.scale = 1 / math.sqrt(width // heads)
-        self.query = Linear(width, width, rng=rng)
-        self.key = Linear(width, width, rng=rng)
-        self.value = Linear(width, width, rng=rng)
-        self.out = Linear(width, width, rng=rng)
+    def build(self, rng: np.random.Generator) -> None:
+        """Four linear maps: to queries, keys, values, and of the heads' answers."""
+        self.scale = 1 / math.sqrt(self.query_width)
+        self.query, self.key, self.value, self.out = (
+            Linear(self.width, self.width, rng=rng) for _ in range(4)
+        )
 
-    def __call__(
-        self,
-        x: Tensor,
-        *,
-        context: Tensor | None = None,
-        allowed: Array | None = None,
-        causal: bool = False,
-        noise: Noise | None = None,
-        cache: KeyValueCache | None = None,
-    ) -> Tensor:
-        self.check(x, context, allowed, causal, cache)
-        q_BHTD, k_BHSD = self.queries_and_keys(x, context, cache.length if cache else 0)
-        v_BHSD = split_heads(self.value(x if context is None else context), self.heads)
-        if cache is not None:
-            k_BHSD, v_BHSD = cache.append(k_BHSD, v_BHSD)
-        y_BHTD = self.look(q_BHTD, k_BHSD, v_BHSD, allowed, causal, noise)
-        return self.dropout(self.out(merge_heads(y_BHTD)), noise)
+    def forward(self, x: Tensor, call: Call) -> Tensor:
+        """Each head's answers, put together."""
+        z = x if call.context is None else call.context
+        q_BHTD, k_BHSD = self.queries_and_keys(x, z, call.start)
+        v_BHSD = split_heads(self.value(z), self.heads)
+        if call.cache is not None:
+            k_BHSD, v_BHSD = call.cache.append(k_BHSD, v_BHSD)
+        y_BHTD = self.attend(q_BHTD, k_BHSD, v_BHSD, call)
+        return self.dropout(self.out(merge_heads(y_BHTD)), call.noise)
 
-    def queries_and_keys(
-        self, x: Tensor, context: Tensor | None, start: int
-    ) -> tuple[Tensor, Tensor]:
-        """Queries (B, H, T, D) and keys (B, H, S, D), turned by their positions if rotary.
+    def queries_and_keys(self, x: Tensor, z: Tensor, start: int = 0) -> tuple[Tensor, Tensor]:
+        """Queries of x (B, H, T, D) and keys of z (B, H, S, D), turned if there is `rotary`.
 
-        Args: start: the position of x's first symbol.
+        Args: start: the position of the first row of each.
         """
         q_BHTD = split_heads(self.query(x), self.heads)
-        k_BHSD = split_heads(self.key(x if context is None else context), self.heads)
+        k_BHSD = split_heads(self.key(z), self.heads)
         if self.rotary is not None:
             q_BHTD, k_BHSD = self.rotary(q_BHTD, start), self.rotary(k_BHSD, start)
         return q_BHTD, k_BHSD
 
-    def look(
-        self,
-        q_BHTD: Tensor,
-        k_BHSD: Tensor,
-        v_BHSE: Tensor,
-        allowed: Array | None,
-        causal: bool,
-        noise: Noise | None,
-    ) -> Tensor:
+    def attend(self, q_BHTD: Tensor, k_BHSD: Tensor, v_BHSE: Tensor, call: Call) -> Tensor:
         """What each query reads from the values: (B, H, T, E)."""
         return ops.attention(
-            q_BHTD, k_BHSD, v_BHSE, allowed, causal=causal, scale=self.scale,
-            dropout=self.dropout.rate, noise=noise,
+            q_BHTD, k_BHSD, v_BHSE, call.allowed, causal=call.causal, scale=self.scale,
+            dropout=self.dropout.rate, noise=call.noise,
         )  # fmt: skip
 
-    def weights(
-        self,
-        x: Tensor,
-        *,
-        context: Tensor | None = None,
-        allowed: Array | None = None,
-        causal: bool = False,
-    ) -> Tensor:
-        """The weights of every head, (B, H, T, S), as `AttentionBlock.weights` says.
+    def weigh(self, x: Tensor, call: Call) -> Tensor:
+        """The weights of every head, (B, H, T, S).
 
-        Answers are linear in the values. So where `look` has been replaced, what it reads from the
-        rows of the identity are the weights.
+        Answers are linear in the values. So where `attend` has been replaced, what it reads from
+        the rows of the identity are the weights.
         """
-        self.check(x, context, allowed, causal)
-        q_BHTD, k_BHSD = self.queries_and_keys(x, context, 0)
-        if type(self).look is not MultiHead.look:
+        q_BHTD, k_BHSD = self.queries_and_keys(x, x if call.context is None else call.context)
+        if type(self).attend is not MultiHead.attend:
             (B, H, _, _), S = q_BHTD.shape, k_BHSD.shape[2]
             identity = Tensor(np.eye(S), dtype=x.dtype, device=x.device)
-            values_BHSS = identity.broadcast_to((B, H, S, S))
-            return self.look(q_BHTD, k_BHSD, values_BHSS, allowed, causal, None)
+            return self.attend(q_BHTD, k_BHSD, identity.broadcast_to((B, H, S, S)), call)
         scores_BHTS = q_BHTD @ k_BHSD.swapaxes(-1, -2) * self.scale
-        return ops.softmax(scores_BHTS, combined(allowed, causal, q_BHTD, k_BHSD))
+        return ops.softmax(scores_BHTS, combined(call.allowed, call.causal, q_BHTD, k_BHSD))
+
+
+def split_heads(x_BTC: Tensor, heads: int) -> Tensor:
+    """(B, T, C) -> (B, H, T, D), D = C/H: each head gets its own slice of every position."""
+    B, T, C = x_BTC.shape
+    return x_BTC.reshape(B, T, heads, C // heads).transpose(0, 2, 1, 3)
+
+
+def merge_heads(x_BHTD: Tensor) -> Tensor:
+    """(B, H, T, D) -> (B, T, C), C = H·D: the heads side by side again."""
+    B, H, T, D = x_BHTD.shape
+    return x_BHTD.transpose(0, 2, 1, 3).reshape(B, T, H * D)

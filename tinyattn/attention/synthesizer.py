@@ -12,12 +12,10 @@ from typing import ClassVar
 import numpy as np
 
 from tinyattn import ops
-from tinyattn.attention.block import AttentionBlock, KeyValueCache
-from tinyattn.attention.core import merge_heads, split_heads
+from tinyattn.attention.block import AttentionBlock, Call
 from tinyattn.attention.masks import combined
-from tinyattn.backend import Array
+from tinyattn.attention.multihead import merge_heads, split_heads
 from tinyattn.nn import Linear, Parameter, Role, normal, uniform
-from tinyattn.noise import Noise
 from tinyattn.tensor import Tensor
 
 
@@ -45,23 +43,15 @@ class Synthesizer(AttentionBlock):
     multiply_adds = "3·T·C² + 2·T²·C"
     kept_numbers = "H·T² + 3·T·C"
 
-    def __init__(
-        self,
-        width: int,
-        heads: int,
-        *,
-        longest: int,
-        rng: np.random.Generator,
-        dropout: float = 0.0,
-        rotary: bool = False,
-        length: int = 0,
-    ) -> None:
-        super().__init__(
-            width, heads, longest=length or longest, rng=rng, dropout=dropout, rotary=rotary
-        )
+    def build(self, rng: np.random.Generator, *, length: int = 0) -> None:
+        """The parameters that scores come from, and two linear maps."""
+        if length < 0:
+            raise ValueError(
+                f"Synthesizer: length must be at least 1, or 0 for `longest`; got {length}"
+            )
+        self.longest = length or self.longest
         self._make_scores(rng)
-        self.value = Linear(width, width, rng=rng)
-        self.out = Linear(width, width, rng=rng)
+        self.value, self.out = (Linear(self.width, self.width, rng=rng) for _ in range(2))
 
     def _make_scores(self, rng: np.random.Generator) -> None:
         """The parameters that scores come from."""
@@ -74,41 +64,24 @@ class Synthesizer(AttentionBlock):
         assert self.scores.bias is not None
         return ops.linear(hidden_BHTD, self.scores.weight[:, :stop], self.scores.bias[:stop])
 
-    def __call__(
-        self,
-        x: Tensor,
-        *,
-        context: Tensor | None = None,
-        allowed: Array | None = None,
-        causal: bool = False,
-        noise: Noise | None = None,
-        cache: KeyValueCache | None = None,
-    ) -> Tensor:
-        self.check(x, context, allowed, causal, cache)
-        start = cache.length if cache else 0
-        v_BHSD = split_heads(self.value(x), self.heads)
-        if cache is not None:
-            (v_BHSD,) = cache.append(v_BHSD)
-        weights_BHTS = self._weights(x, start, allowed, causal)
-        y_BHTD = self.dropout(weights_BHTS, noise) @ v_BHSD
-        return self.dropout(self.out(merge_heads(y_BHTD)), noise)
+    def forward(self, x: Tensor, call: Call) -> Tensor:
+        """Weights times values, head by head, put together."""
+        start, v_BHSD = call.start, split_heads(self.value(x), self.heads)
+        if call.cache is not None:
+            (v_BHSD,) = call.cache.append(v_BHSD)
+        weights_BHTS = self._weights(x, start, call)
+        y_BHTD = self.dropout(weights_BHTS, call.noise) @ v_BHSD
+        return self.dropout(self.out(merge_heads(y_BHTD)), call.noise)
 
-    def weights(
-        self,
-        x: Tensor,
-        *,
-        context: Tensor | None = None,
-        allowed: Array | None = None,
-        causal: bool = False,
-    ) -> Tensor:
-        """The weights of every head, (B, H, T, T), as `AttentionBlock.weights` says."""
-        self.check(x, context, allowed, causal)
-        return self._weights(x, 0, allowed, causal)
+    def weigh(self, x: Tensor, call: Call) -> Tensor:
+        """The weights of every head, (B, H, T, T)."""
+        return self._weights(x, 0, call)
 
-    def _weights(self, x: Tensor, start: int, allowed: Array | None, causal: bool) -> Tensor:
+    def _weights(self, x: Tensor, start: int, call: Call) -> Tensor:
         scores_BHTS = self._scores(x, start)
         positions = scores_BHTS.swapaxes(-1, -2)  # as many keys as there are scores
-        return ops.softmax(scores_BHTS, combined(allowed, causal, scores_BHTS, positions))
+        seen = combined(call.allowed, call.causal, scores_BHTS, positions)
+        return ops.softmax(scores_BHTS, seen)
 
 
 class RandomSynthesizer(Synthesizer):

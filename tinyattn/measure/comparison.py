@@ -19,7 +19,7 @@ from tinyattn.attention import AttentionBlock, hops, influence
 from tinyattn.limits import TICK, check_numbers
 from tinyattn.measure.mechanism import new_block
 from tinyattn.measure.memory import traced_memory
-from tinyattn.models.gpt import GPTConfig
+from tinyattn.models.config import GPTConfig
 from tinyattn.tensor import Tensor
 from tinyattn.theory.cost import formula_value, letters
 from tinyattn.threads import one_thread

@@ -11,12 +11,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tinyattn.attention import ATTENTION, AttentionBlock, KeyValueCache, MultiHead, parse_attention
-from tinyattn.attention import causal as in_the_past
-from tinyattn.backend import Array
-from tinyattn.models.gpt import MECHANISMS
+from tinyattn.attention import ATTENTION, MECHANISMS, AttentionBlock, Call, MultiHead
+from tinyattn.attention.masks import causal
+from tinyattn.attention.table import parse_attention
 from tinyattn.models.perceiver import Perceiver
-from tinyattn.noise import Noise
 from tinyattn.tensor import Tensor
 
 
@@ -39,38 +37,23 @@ class DownAndUp(AttentionBlock):
     multiply_adds = Perceiver.multiply_adds
     kept_numbers = Perceiver.kept_numbers
 
-    def __init__(
-        self,
-        width: int,
-        heads: int,
-        *,
-        longest: int,
-        rng: np.random.Generator,
-        dropout: float = 0.0,
-        rotary: bool = False,
-        **options: int,
-    ) -> None:
-        common: Any = {"longest": longest, "rng": rng, "dropout": dropout, "rotary": rotary}
-        super().__init__(width, heads, **common)
-        self.perceiver = Perceiver(width, rng=rng, **options)
-        self.down, self.up = (MultiHead(width, heads, **common) for _ in range(2))
+    def build(self, rng: np.random.Generator, *, latents: int = 64) -> None:
+        """The latents, and two blocks of multi-head attention."""
+        self.perceiver = Perceiver(self.width, rng=rng, latents=latents)
+        turn = self.rotary
+        common: Any = {
+            "longest": self.longest, "rng": rng, "dropout": self.dropout.rate,
+            "rotary": None if turn is None else lambda width: turn,
+        }  # fmt: skip
+        self.down, self.up = (MultiHead(self.width, self.heads, **common) for _ in range(2))
 
-    def __call__(
-        self,
-        x: Tensor,
-        *,
-        context: Tensor | None = None,
-        allowed: Array | None = None,
-        causal: bool = False,
-        noise: Noise | None = None,
-        cache: KeyValueCache | None = None,
-    ) -> Tensor:
-        self.check(x, context, allowed, causal, cache)
+    def forward(self, x: Tensor, call: Call) -> Tensor:
+        """Down and up, each added to what was there."""
         (B, T, C), L = x.shape, len(self.perceiver.latents)
         z = self.perceiver.latents.broadcast_to((B, L, C))
-        past, known = (in_the_past(*s, align="start", xp=x.xp) for s in ((L, T), (T, L)))
-        z = z + self.down(z, context=x, allowed=past, noise=noise)
-        return x + self.up(x, context=z, allowed=known, noise=noise)
+        past, known = (causal(*s, align="start", xp=x.xp) for s in ((L, T), (T, L)))
+        z = z + self.down(z, context=x, allowed=past, noise=call.noise)
+        return x + self.up(x, context=z, allowed=known, noise=call.noise)
 
     def sizes(self) -> dict[str, int]:
         """C, H and L."""

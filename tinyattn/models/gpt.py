@@ -7,117 +7,17 @@ writing with it.
 
 from __future__ import annotations
 
-from collections import ChainMap
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tinyattn.attention import ATTENTION, KeyValueCache, parse_attention, spell_out
+from tinyattn.attention.cache import KeyValueCache
+from tinyattn.attention.table import ARRANGEMENTS
 from tinyattn.backend import Array, asarray
-from tinyattn.limits import check_numbers, sizes
-from tinyattn.models.layer import Layer, layers_numbers, narrow_block, new_layers
-from tinyattn.models.perceiver import Perceiver
+from tinyattn.models.config import GPTConfig
 from tinyattn.nn import Dropout, Embedding, LayerNorm, LearnedPositions, Linear, Module, Role
-from tinyattn.noise import Noise, check_rate, generator
+from tinyattn.noise import Noise, generator
 from tinyattn.tensor import Tensor
-
-MECHANISMS: Mapping[str, Any] = ChainMap({"perceiver": Perceiver}, ATTENTION)
-"""What `attention` may name: a block for every layer, or a way to put layers together."""
-
-
-def possible_positions(attention: str, wanted: str) -> str:
-    """The positions that are wanted, or learned ones if the attention cannot have rotary ones.
-
-    Raises: ValueError if there is no such attention.
-    """
-    name, _ = parse_attention(attention, MECHANISMS)
-    return "learned" if "rotary" in MECHANISMS[name].cannot else wanted
-
-
-@dataclass(frozen=True)
-class GPTConfig:
-    """The sizes of a GPT: all that is needed to build it again. The defaults are A5's.
-
-    Raises: ValueError with the field and what it should be.
-    """
-
-    vocabulary: int  # V, number of different symbols
-    context: int = 128  # the longest text, in symbols
-    layers: int = 4
-    heads: int = 8
-    width: int = 256  # C, numbers per position
-    dropout: float = 0.1
-    positions: str = "learned"  # or "rotary"
-    attention: str = "multihead"  # a name in MECHANISMS, and options: "bigbird,block=16"
-    gelu: str = "exact"  # or "tanh", the faster approximation
-
-    def __post_init__(self) -> None:
-        sizes(self, "vocabulary", "context", "layers", "heads", "width")
-        check_rate(self.dropout, "dropout")
-        tables = (2 * self.vocabulary + self.context) * self.width
-        check_numbers(
-            f"a GPT of {self.layers} layers and width {self.width}",
-            tables + layers_numbers(self.layers, self.width),
-        )
-        if self.width % self.heads:
-            raise ValueError(f"heads must divide width {self.width}; got {self.heads}")
-        choices = {"positions": ["learned", "rotary"], "gelu": ["exact", "tanh"]}
-        for field, names in choices.items():
-            if getattr(self, field) not in names:
-                raise ValueError(f"{field} must be one of {names}; got {getattr(self, field)!r}")
-        name, cannot = self.mechanism[0], self.cannot
-        if "causal" in cannot:
-            raise ValueError(f"a GPT needs causal attention, not {name!r}: {cannot['causal']}")
-        if self.positions == "rotary" and "rotary" in cannot:
-            raise ValueError(
-                f"{name!r} cannot have rotary positions: {cannot['rotary']}; use learned ones"
-            )
-        if self.positions == "rotary" and self.width // self.heads % 2:
-            raise ValueError(
-                f"rotary positions need an even width per head; got {self.width // self.heads}"
-            )
-        if name == "perceiver" and self.layers < 2:
-            raise ValueError(f"'perceiver' needs at least 2 layers, down and up; got {self.layers}")
-        options = self.mechanism[1]
-        if name in ATTENTION:
-            narrow_block(name, options, self.context)  # it refuses options that do not fit
-        else:
-            MECHANISMS[name](1, rng=np.random.default_rng(0), **options)
-        # With every option, so that a saved model stays what it is if a default should change.
-        object.__setattr__(self, "attention", spell_out(self.attention, MECHANISMS))
-
-    @property
-    def mechanism(self) -> tuple[str, dict[str, int]]:
-        """The name in MECHANISMS that `attention` says, and the options."""
-        return parse_attention(self.attention, MECHANISMS)
-
-    @property
-    def cannot(self) -> dict[str, str]:
-        """What its attention refuses to do, and why."""
-        refusals: dict[str, str] = MECHANISMS[self.mechanism[0]].cannot
-        return refusals
-
-    @property
-    def longest(self) -> int:
-        """The longest text: `context`, or less if the attention was made for less."""
-        name, options = self.mechanism
-        if name not in ATTENTION:
-            return self.context
-        return min(self.context, narrow_block(name, options, self.context).longest)
-
-    def new_layers(self, rng: np.random.Generator) -> list[Layer]:
-        """The layers of such a model, with the attention that `attention` names."""
-        name, options = self.mechanism
-        if name not in ATTENTION:  # a way to put layers together
-            name, options = "multihead", {}
-        return new_layers(
-            self.layers, name, options,
-            width=self.width, heads=self.heads, longest=self.context, rng=rng,
-            dropout=self.dropout, rotary=self.positions == "rotary",
-            exact_gelu=self.gelu == "exact",
-        )  # fmt: skip
 
 
 class GPT(Module):
@@ -142,9 +42,8 @@ class GPT(Module):
         self.norm = LayerNorm(config.width)
         self.head = Linear(config.width, config.vocabulary, rng=rng, bias=False, role=Role.OUTPUT)
         name, options = config.mechanism
-        self.perceiver = (
-            Perceiver(config.width, rng=rng, **options) if name == "perceiver" else None
-        )
+        arrange = ARRANGEMENTS.get(name)  # its parameters go by the name of the one there is
+        self.perceiver = arrange(config.width, rng=rng, **options) if arrange else None
         self.to(device)
         for name, parameter in self.named_parameters():
             parameter.name = name

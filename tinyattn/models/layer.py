@@ -2,7 +2,7 @@
 
 Chapter 5 gave us blocks that let positions look at one another. Models are stacks of layers, and a
 layer is such a block and a small network for each position, each added to what was there before.
-Next: layers that narrow.
+Next: the sizes of a GPT.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from tinyattn.attention import ATTENTION, AttentionBlock, KeyValueCache
+from tinyattn.attention.block import AttentionBlock
+from tinyattn.attention.cache import KeyValueCache
+from tinyattn.attention.table import ATTENTION
 from tinyattn.backend import Array
-from tinyattn.nn import FeedForward, LayerNorm, Module
+from tinyattn.nn import FeedForward, LayerNorm, Module, Rotary
 from tinyattn.noise import Noise
 from tinyattn.tensor import Tensor
 
@@ -76,8 +78,10 @@ def new_layers(
     exact_gelu: bool,
 ) -> list[Layer]:
     """So many layers with the attention of that name in ATTENTION, made with its options."""
+
     kind: Any = ATTENTION[attention]
-    common = {"longest": longest, "rng": rng, "dropout": dropout, "rotary": rotary}
+    turn = Rotary if rotary else None
+    common = {"longest": longest, "rng": rng, "dropout": dropout, "rotary": turn}
     return [
         Layer(kind(width, heads, **common, **options), rng=rng, exact_gelu=exact_gelu,
               dropout=dropout)
@@ -88,13 +92,3 @@ def new_layers(
 def layers_numbers(count: int, width: int) -> int:
     """How many parameters the matrices of so many layers have: of the attention and of thinking."""
     return count * (4 + 2 * 4) * width**2
-
-
-def narrow_block(attention: str, options: dict[str, int], longest: int) -> AttentionBlock:
-    """Such a block, as narrow as can be: to see whether its options fit, and what it can do.
-
-    Raises: ValueError if it cannot be made so.
-    """
-    kind: Any = ATTENTION[attention]
-    block: AttentionBlock = kind(2, 1, longest=longest, rng=np.random.default_rng(0), **options)
-    return block

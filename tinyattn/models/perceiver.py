@@ -3,7 +3,7 @@
 Attention costs most where sequences are long. A Perceiver's first layer lets m learned vectors, the
 latents, read the text; the layers between work on these m, and the last lets the text read them.
 This changes how layers are put together, so it is not a block of chapter 5 but a way to use one
-(derivations/19_perceiver.md). Next: the GPT.
+(derivations/19_perceiver.md). Next: data.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from tinyattn.attention import causal
+from tinyattn.attention.masks import causal
 from tinyattn.models.layer import Layer
 from tinyattn.nn import Module, Parameter, Role, uniform
 from tinyattn.noise import Noise
@@ -73,6 +73,12 @@ class Perceiver(Module):
         for layer in between:
             z = layer(z, causal=True, noise=noise, watch=watch)
         return self.up(x, z, last, noise, watch)
+
+    @staticmethod
+    def check_layers(layers: int) -> None:
+        """Raises: ValueError if a model with it cannot have so few layers."""
+        if layers < 2:
+            raise ValueError(f"'perceiver' needs at least 2 layers, down and up; got {layers}")
 
     def down(
         self, x: Tensor, layer: Layer, noise: Noise | None, watch: list[Tensor] | None

@@ -15,9 +15,10 @@ import numpy as np
 
 from tinyattn import ops
 from tinyattn.attention import ABILITIES, ATTENTION, padding, parse_attention, split_heads
+from tinyattn.attention.table import longest_of
 from tinyattn.backend import asarray
 from tinyattn.limits import check_numbers, sizes
-from tinyattn.models.layer import Layer, layers_numbers, narrow_block, new_layers
+from tinyattn.models.layer import Layer, layers_numbers, new_layers
 from tinyattn.nn import (
     Dropout,
     Embedding,
@@ -71,8 +72,8 @@ class ParserConfig:
             raise ValueError(
                 f"rotary positions need an even width per head; got {self.width // self.heads}"
             )
-        name, options = parse_attention(self.attention, ATTENTION)
-        most = narrow_block(name, options, self.context).longest
+        parse_attention(self.attention, ATTENTION)
+        most = longest_of(self.attention, self.context)
         if most < self.context:
             raise ValueError(
                 f"{self.attention!r} takes {most} positions; a sentence has {self.context}"

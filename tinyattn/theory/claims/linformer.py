@@ -91,7 +91,7 @@ def nearest_of_low_rank(lab: Lab, k: int, more: int, beta: float) -> Finding:
 def few_keys_of_full_width(lab: Lab, n: int, k: int) -> Finding:
     """k mixed keys of D numbers, in each of which is every position; permuted, they are all n."""
     block, x = new(lab, Linformer, n, rows=k), lab.normal(1, n, C)
-    q, plain = block.queries_and_keys(x, None, 0)
+    q, plain = block.queries_and_keys(x, x)
     keys = ops.matmul(block.mix_keys, plain)
     weights = attend(q, keys, keys, scale=1 / math.sqrt(D))[1]
     dense, whole = new(lab, MultiHead, n), new(lab, Linformer, n, rows=n)
