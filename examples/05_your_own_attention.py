@@ -1,7 +1,8 @@
 """An attention block of your own: each position sees those nearer than three places.
 
 A second: python examples/05_your_own_attention.py
-In the package it would be a file in tinyattn/attention/, imported and entered in registry.py.
+In the package it would be a file in tinyattn/attention/ and a line in its registry.py; its tests
+need one file more, tests/attention/kinds/window.py, that says in plain NumPy what it computes.
 """
 
 from typing import ClassVar
@@ -22,17 +23,18 @@ class Window(MultiHead):
         "cache": "a query's own place is not its number among the new ones",
     }
 
-    def __init__(self, width, heads, *, reach=3, **common):
-        super().__init__(width, heads, **common)
+    def build(self, rng, *, reach=3):
+        """Multi-head attention's parameters; `reach` can be set where attention is named."""
+        super().build(rng)
         self.reach = reach
 
-    def look(self, q, k, v, allowed, causal, noise):
-        """Multi-head attention's look, with more hidden."""
+    def attend(self, q, k, v, call):
+        """Multi-head attention's answers, with more hidden."""
         places = q.xp.arange(q.shape[2])  # NumPy's or CuPy's, wherever the queries live
         near = abs(places[:, None] - places) < self.reach
-        if allowed is not None:
-            near = near & allowed
-        return super().look(q, k, v, near, causal, noise)
+        if call.allowed is not None:
+            near = near & call.allowed
+        return super().attend(q, k, v, call._replace(allowed=near))
 
 
 ATTENTION["window"] = Window  # the registry line: models, commands and tables now know it

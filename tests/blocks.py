@@ -10,6 +10,7 @@ from cases import in_float64
 from tinyattn import Tensor, no_grad
 from tinyattn.attention import ATTENTION, AttentionBlock, BigBird
 from tinyattn.backend import asarray, asnumpy
+from tinyattn.nn import Rotary
 
 C, H, LONGEST, K = 8, 2, 16, 4
 CLOSE = {"rtol": 1e-12, "atol": 1e-12}
@@ -39,6 +40,7 @@ def can(name: str, *abilities: str) -> bool:
 def new(name: str, **options: Any) -> AttentionBlock:
     """A block as a model makes it, in float32."""
     given = {"heads": H, "longest": LONGEST, "rng": np.random.default_rng(0)}
+    options["rotary"] = Rotary if options.get("rotary") else None
     return ATTENTION[name](C, **{**given, **OPTIONS.get(name, {}), **options})
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tinyattn import Tensor
-from tinyattn.attention import ATTENTION, MultiHead, causal, influence
+from tinyattn.attention import ATTENTION, Call, MultiHead, causal, influence
 from tinyattn.measure import DownAndUp, compare, new_block
 from tinyattn.measure.comparison import Sight, slope
 from tinyattn.models import MECHANISMS
@@ -78,15 +78,15 @@ def test_influence_tries_a_copy() -> None:
 class Liar(MultiHead):
     """Says that it can be causal, and looks at everything."""
 
-    def look(self, q: Any, k: Any, v: Any, allowed: Any, causal: bool, noise: Any) -> Tensor:
-        return super().look(q, k, v, allowed, False, noise)
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, call: Call) -> Tensor:
+        return super().attend(q, k, v, call._replace(causal=False))
 
 
 class Blinkered(MultiHead):
     """Says that it can look both ways, and looks back only."""
 
-    def look(self, q: Any, k: Any, v: Any, allowed: Any, causal: bool, noise: Any) -> Tensor:
-        return super().look(q, k, v, allowed, True, noise)
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, call: Call) -> Tensor:
+        return super().attend(q, k, v, call._replace(causal=True))
 
 
 def test_false_claims_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
