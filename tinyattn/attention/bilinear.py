@@ -80,8 +80,7 @@ def merge(block: MultiHead) -> Bilinear:
     ratio = block.scale / made.scale
     w_HCC = q @ k.swapaxes(1, 2) * ratio
     u_HC = (k @ b[..., None])[..., 0] * ratio
-    made.query.weight = made.query.weight.like(w_HCC.transpose(1, 0, 2).reshape(C, H * C))
-    made.query.bias = made.query.bias.like(u_HC.reshape(H * C))
+    _fill(made.query, w_HCC.transpose(1, 0, 2), u_HC)
     made.to(block.query.weight.device)
     made.value, made.out = block.value, block.out
     return made
@@ -108,10 +107,8 @@ def factor(block: Bilinear) -> MultiHead:
     root = np.sqrt(size[:, None, :D] * block.scale / made.scale)
     queries = left[:, :, :D] * root  # (H, C + 1, D)
     k_HCD = right[:, :D].swapaxes(1, 2) * root
-    made.query.weight = made.query.weight.like(queries[:, :C].transpose(1, 0, 2).reshape(C, C))
-    made.query.bias = made.query.bias.like(queries[:, C].reshape(C))
-    made.key.weight = made.key.weight.like(k_HCD.transpose(1, 0, 2).reshape(C, C))
-    made.key.bias = made.key.bias.like(np.zeros_like(queries[:, C]).reshape(C))
+    _fill(made.query, queries[:, :C].transpose(1, 0, 2), queries[:, C])
+    _fill(made.key, k_HCD.transpose(1, 0, 2), np.zeros_like(queries[:, C]))
     made.to(block.query.weight.device)
     made.value, made.out = block.value, block.out
     return made
@@ -128,3 +125,10 @@ def _by_head(linear: Linear, heads: int) -> tuple[np.ndarray, np.ndarray]:
     bias = linear.bias.numpy() if linear.bias is not None else np.zeros(n_out)
     weight = linear.weight.numpy().reshape(n_in, heads, n_out // heads)
     return weight.transpose(1, 0, 2), bias.reshape(heads, n_out // heads)
+
+
+def _fill(linear: Linear, weight_CHD: np.ndarray, bias_HD: np.ndarray) -> None:
+    """The opposite: a linear map with these numbers."""
+    assert linear.bias is not None
+    linear.weight = linear.weight.like(weight_CHD.reshape(linear.weight.shape))
+    linear.bias = linear.bias.like(bias_HD.reshape(linear.bias.shape))
