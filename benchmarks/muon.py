@@ -22,8 +22,9 @@ from tinyattn.data.batches import Batch
 from tinyattn.data.vocabulary import Vocabulary
 from tinyattn.models import GPT, GPTConfig
 from tinyattn.parallel.threads import keep_freed_memory
-from tinyattn.tasks.knowledge import RunOptions, language_model_loss, pretrain
+from tinyattn.tasks.knowledge import language_model_loss
 from tinyattn.tasks.recipe import load_recipe
+from tinyattn.tasks.running import RunOptions, pretrain
 from tinyattn.training import optimizers
 from tinyattn.training.orthogonal import orthogonal
 from tinyattn.training.step import Step

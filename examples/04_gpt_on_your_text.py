@@ -12,8 +12,8 @@ import numpy as np
 
 from tinyattn.data import make_world, read_text
 from tinyattn.models import generate
-from tinyattn.tasks.knowledge import RunOptions, pretrain
 from tinyattn.tasks.recipe import load_recipe
+from tinyattn.tasks.running import RunOptions, pretrain
 
 text = read_text(sys.argv[1]) if len(sys.argv) > 1 else make_world().corpus
 steps = int(sys.argv[2]) if len(sys.argv) > 2 else 200

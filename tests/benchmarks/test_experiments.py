@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tinyattn.tasks.knowledge import RunOptions
+from tinyattn.tasks.running import RunOptions
 from tinyattn.training import optimizers
 from tinyattn.training.orthogonal import orthogonal
 

@@ -10,9 +10,10 @@ import pytest
 
 from tinyattn.data import World, make_world
 from tinyattn.tasks.evaluation import save_predictions
-from tinyattn.tasks.knowledge import RunOptions, finetune, pretrain
+from tinyattn.tasks.knowledge import Trained
 from tinyattn.tasks.recipe import Recipe, load_recipe
-from tinyattn.tasks.runs import PREDICTIONS, Trained
+from tinyattn.tasks.running import RunOptions, finetune, pretrain
+from tinyattn.tasks.runs import PREDICTIONS
 from tinyattn.training import checkpoint
 from tinyattn.training.loop import CHECKPOINT
 

@@ -13,8 +13,8 @@ import pytest
 from tinyattn.data import World
 from tinyattn.models import GPT, GPTConfig
 from tinyattn.tasks.examples import DocumentExamples, Examples
-from tinyattn.tasks.knowledge import RunOptions, finetune, pretrain
 from tinyattn.tasks.recipe import load_recipe
+from tinyattn.tasks.running import RunOptions, finetune, pretrain
 from tinyattn.training.metrics import METRICS
 from tinyattn.training.optimizers import AdamW, make_optimizers
 from tinyattn.training.settings import DECAYS, TrainSettings

@@ -18,8 +18,8 @@ from tinyattn.tasks.considered import (
     occurrences,
 )
 from tinyattn.tasks.evaluation import Score
-from tinyattn.tasks.knowledge import RunOptions, finetune, pretrain
-from tinyattn.tasks.runs import Trained
+from tinyattn.tasks.knowledge import Trained
+from tinyattn.tasks.running import RunOptions, finetune, pretrain
 from tinyattn.tasks.similarity import nearest
 
 # Occurrences ----------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import pytest
 
 from tinyattn.data import World
 from tinyattn.tasks.evaluation import answer
-from tinyattn.tasks.runs import Trained
+from tinyattn.tasks.knowledge import Trained
 
 ADA = "Ada B. Bren. The Londoner Ada Bren (born 1815 in London, England) wrote."
 

@@ -8,8 +8,8 @@ import pytest
 
 from tinyattn.data import World
 from tinyattn.tasks.evaluation import answer
-from tinyattn.tasks.knowledge import RunOptions, finetune, pretrain
 from tinyattn.tasks.recipe import Recipe
+from tinyattn.tasks.running import RunOptions, finetune, pretrain
 from tinyattn.tasks.runs import load_run
 from tinyattn.training.metrics import METRICS, read_metrics
 

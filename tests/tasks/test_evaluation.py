@@ -22,7 +22,7 @@ from tinyattn.tasks.evaluation import (
     save_predictions,
     score,
 )
-from tinyattn.tasks.runs import Trained
+from tinyattn.tasks.knowledge import Trained
 from tinyattn.training.checkpoint import CheckpointError
 
 

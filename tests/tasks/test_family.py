@@ -19,8 +19,9 @@ from tinyattn.tasks import knowledge
 from tinyattn.tasks.conversion import convert
 from tinyattn.tasks.evaluation import answer, save_predictions
 from tinyattn.tasks.family import as_dict, as_table, causal_attentions, family, with_attention
-from tinyattn.tasks.knowledge import RunOptions, finetune, language_model_loss, pretrain
+from tinyattn.tasks.knowledge import language_model_loss
 from tinyattn.tasks.recipe import Recipe
+from tinyattn.tasks.running import RunOptions, finetune, pretrain
 from tinyattn.tasks.runs import CONFIG, PREDICTIONS, load_run
 from tinyattn.training.checkpoint import CheckpointError
 from tinyattn.training.loop import CHECKPOINT

@@ -12,10 +12,11 @@ from tinyattn.data import PAD, Cloze, Corruption, DataError, World
 from tinyattn.data.text import documents_of
 from tinyattn.tasks.evaluation import answer, score
 from tinyattn.tasks.examples import DocumentExamples
-from tinyattn.tasks.knowledge import RunOptions, finetune, pretrain
+from tinyattn.tasks.knowledge import Trained
 from tinyattn.tasks.lock import LOCK
 from tinyattn.tasks.recipe import Recipe
-from tinyattn.tasks.runs import CONFIG, CURVES, PREDICTIONS, Trained, load_run, open_run
+from tinyattn.tasks.running import RunOptions, finetune, pretrain
+from tinyattn.tasks.runs import CONFIG, CURVES, PREDICTIONS, load_run, open_run
 from tinyattn.training import checkpoint
 from tinyattn.training.checkpoint import CheckpointError
 from tinyattn.training.loop import CHECKPOINT

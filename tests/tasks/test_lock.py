@@ -18,10 +18,11 @@ from tinyattn.data import World
 from tinyattn.parsing import ParserConfig
 from tinyattn.tasks import lock
 from tinyattn.tasks.conversion import convert
-from tinyattn.tasks.knowledge import RunOptions, finetune, pretrain
+from tinyattn.tasks.knowledge import Trained
 from tinyattn.tasks.lock import LOCK, alone_in
 from tinyattn.tasks.recipe import Recipe
-from tinyattn.tasks.runs import Trained, held_runs
+from tinyattn.tasks.running import RunOptions, finetune, pretrain
+from tinyattn.tasks.runs import held_runs
 from tinyattn.training.checkpoint import CheckpointError
 from tinyattn.training.loop import CHECKPOINT
 from tinyattn.training.ranks import Ranks

@@ -7,7 +7,7 @@ import pytest
 
 from tinyattn.data import World
 from tinyattn.tasks.evaluation import answer
-from tinyattn.tasks.runs import Trained
+from tinyattn.tasks.knowledge import Trained
 
 
 def test_counts_by_what_was_told_first(run_benchmark: Any) -> None:

@@ -143,8 +143,8 @@ def open_stage(
         base: a recipe's name, or a Recipe; a run that goes on begins with its own.
         extra: settings that other options of the command set.
     """
-    from tinyattn.tasks.knowledge import RunOptions
     from tinyattn.tasks.recipe import load_recipe
+    from tinyattn.tasks.running import RunOptions
     from tinyattn.tasks.runs import held_run, load_run
     from tinyattn.training.checkpoint import CheckpointError
     from tinyattn.training.ranks import all_ranks

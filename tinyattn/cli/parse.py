@@ -44,7 +44,7 @@ def parse(
     from tinyattn.parsing.conllu import read_conllu
     from tinyattn.parsing.training import SETTINGS
     from tinyattn.report.progress import Progress
-    from tinyattn.tasks.knowledge import RunOptions
+    from tinyattn.tasks.running import RunOptions
     from tinyattn.tasks.runs import RUN_FILES
     from tinyattn.training.settings import SettingError
 

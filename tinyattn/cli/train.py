@@ -36,8 +36,8 @@ def quickstart(
     tinyattn quickstart --attention all
     """
     from tinyattn.report.progress import Progress
-    from tinyattn.tasks.knowledge import RunOptions
     from tinyattn.tasks.recipe import load_recipe
+    from tinyattn.tasks.running import RunOptions
 
     every = model["attention"] == "all"
     settings = opt.settings_of(**model | {"attention": None} if every else model)
@@ -96,7 +96,7 @@ def pretrain(
     """
     from tinyattn.data.text import documents_of, read_text
     from tinyattn.report.progress import Progress
-    from tinyattn.tasks import knowledge
+    from tinyattn.tasks import running
     from tinyattn.tasks.runs import RUN_FILES
 
     if unknown != "error" and questions is None:
@@ -111,7 +111,7 @@ def pretrain(
     if run.ranks.writes:
         opt.note_forms({corpus: text, questions: pairs})
     with Progress() as bar:
-        trained = knowledge.pretrain(text, recipe, bar.watch(run), questions=pairs, unknown=unknown)
+        trained = running.pretrain(text, recipe, bar.watch(run), questions=pairs, unknown=unknown)
     if not run.ranks.writes:
         return
     if all("\t" in line for line in documents_of(text)):
@@ -150,7 +150,7 @@ def finetune(
     """
     from tinyattn.data.text import read_text
     from tinyattn.report.progress import Progress
-    from tinyattn.tasks import knowledge
+    from tinyattn.tasks import running
     from tinyattn.tasks.runs import RUN_FILES, load_run
 
     if start is not None and corpus is not None:
@@ -174,7 +174,7 @@ def finetune(
     if run.ranks.writes:
         opt.note_forms({pairs: known, corpus: text})
     with Progress() as bar:
-        trained = knowledge.finetune(
+        trained = running.finetune(
             known, recipe, bar.watch(run), start=pretrained, text=text, unknown=unknown
         )
     if not run.ranks.writes:

@@ -14,7 +14,7 @@ from tinyattn.cli.streams import note
 from tinyattn.cli.types import FILE, FOLDER, Amount, Choice, Real, typed
 
 if TYPE_CHECKING:
-    from tinyattn.tasks.runs import Trained
+    from tinyattn.tasks.knowledge import Trained
 
 
 @click.command()
@@ -117,7 +117,7 @@ def _checked(trained: Trained, texts: Texts) -> Texts:
     Raises: click.UsageError if the model was pretrained, and its text is not there.
     """
     from tinyattn.tasks.considered import as_taught, pretrained_on
-    from tinyattn.tasks.runs import fingerprint
+    from tinyattn.tasks.knowledge import fingerprint
 
     asked, train, corpus = texts
     train, same = as_taught(train, trained)

@@ -2,7 +2,7 @@
 
 The same parser is taught with each penalty and without, and its trees for the held-out documents
 are set beside those of rules that look at no word. Beside the scores stands what the heads do, so
-that a penalty's effect can be seen where it acts.
+that a penalty's effect can be seen where it acts. Next: the same as a task.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from tinyattn.data.text import DataError
 from tinyattn.graph import no_grad
 from tinyattn.models import possible_positions
 from tinyattn.parsing.conllu import Sentence
-from tinyattn.parsing.model import ParserConfig
+from tinyattn.parsing.model import Parser, ParserConfig
 from tinyattn.parsing.training import SETTINGS, load_parser, parse_sentences, train_parser
 from tinyattn.parsing.treebank import Symbols, Tree, baselines, split
 from tinyattn.tasks.evaluation import Score
-from tinyattn.tasks.knowledge import RunOptions
+from tinyattn.tasks.running import RunOptions
 from tinyattn.tasks.runs import held_runs
 from tinyattn.theory.dependency import dependency_block, read_arcs
 from tinyattn.training.settings import SettingError, TrainSettings
@@ -154,13 +154,17 @@ def judge(path: Path, sentences: Sequence[Sentence], *, device: str = "cpu") -> 
 
     Raises: CheckpointError if there is none; DataError for a sentence that is too long for it.
     """
-    model, symbols = load_parser(path, device=device)
+    return judged(str(path), *load_parser(path, device=device), sentences)
+
+
+def judged(name: str, model: Parser, symbols: Symbols, sentences: Sequence[Sentence]) -> Row:
+    """How a parser does on sentences. Raises: DataError for one that is too long for it."""
     if (longest := 1 + max(map(len, sentences))) > model.config.context:
         raise DataError(
             f"a sentence has {longest - 1} words; this parser takes {model.config.context - 1}"
         )
     trees, heads = parse_sentences(model, symbols, sentences)
-    return Row(str(path), *attachment(trees, sentences), heads)
+    return Row(name, *attachment(trees, sentences), heads)
 
 
 def new_config(

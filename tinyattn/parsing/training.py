@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,19 +25,20 @@ from tinyattn.noise import Noise
 from tinyattn.parsing.conllu import Sentence
 from tinyattn.parsing.model import ROOT, Parser, ParserConfig
 from tinyattn.parsing.treebank import Symbols, Tree, TreeExamples, fill_up, pairs, places
-from tinyattn.tasks.knowledge import RunOptions
-from tinyattn.tasks.runs import HEADER, PARSE, check_room, checkpoint_in, load_parameters, run_files
+from tinyattn.tasks.recipe import Recipe, recipe_from
+from tinyattn.tasks.running import RunOptions, train
+from tinyattn.tasks.runs import check_room, checkpoint_in, load, load_parameters
+from tinyattn.tasks.task import Job
 from tinyattn.tensor import Tensor
 from tinyattn.threads import one_thread
 from tinyattn.training import checkpoint
-from tinyattn.training.checkpoint import CheckpointError, check_header
-from tinyattn.training.loop import Fit
-from tinyattn.training.settings import SettingError, TrainSettings, build
+from tinyattn.training.checkpoint import Checkpoint, CheckpointError
+from tinyattn.training.settings import TrainSettings, build
 
 SETTINGS = TrainSettings(epochs=30, batch=32, learning_rate=0.01)
 """Chosen on a fifth of an English treebank's training documents; those held out were not looked
 at."""
-MEASURES = 10  # of the heads in a run, evenly spread
+PARSE = "parse"  # the task
 TOGETHER = 64
 """Sentences that are parsed together; the trees do not depend on it."""
 NONE = -1  # a target that does not count
@@ -61,6 +63,56 @@ def parser_loss(model: Parser, penalty: Penalty) -> Callable[[Batch, Noise | Non
     return loss
 
 
+@dataclass
+class TrainedParser:
+    """A parser with its words, tags and relations, as a checkpoint holds them."""
+
+    model: Parser
+    symbols: Symbols
+    about: dict[str, Any]
+    checkpoint: Checkpoint
+
+    @property
+    def tables(self) -> dict[str, Any]:
+        """The settings that it was trained with."""
+        return {table: self.about.get(table, {}) for table in ("model", "train", "penalty")}
+
+    @property
+    def recipe(self) -> Recipe:
+        """The recipe of a run that can go on.
+
+        Raises: CheckpointError if it was no recipe that it was trained by.
+        """
+        if "recipe" not in self.about:
+            raise CheckpointError("a parser of `tinyattn parse` cannot go on; train it anew")
+        return recipe_from(self.about["recipe"], "recipe")
+
+
+def parser_job(
+    sentences: Sequence[Sentence],
+    symbols: Symbols,
+    config: ParserConfig,
+    settings: TrainSettings,
+    penalty: Penalty,
+    seed: int,
+) -> Job:
+    """A new parser, to learn these sentences."""
+    model = Parser(config, seed=seed)
+    data = TreeExamples(sentences, symbols, context=config.context, batch=settings.batch, seed=seed)
+    tables = {"model": asdict(config), "train": asdict(settings), "penalty": asdict(penalty)}
+
+    def measure() -> dict[str, float]:
+        sample = pairs(data.epoch(0)[0].inputs, config.symbols)
+        return _scores_and_heads(model, sample, penalty.cap)[1]
+
+    return Job(
+        model, data, parser_loss(model, penalty), settings,
+        {"stage": PARSE, **tables, "symbols": asdict(symbols)}, tables, "train",
+        decides=[("train", "batch")], measure=measure,
+        texts={"symbols": "other words, tags or relations"},
+    )  # fmt: skip
+
+
 def train_parser(
     sentences: Sequence[Sentence],
     symbols: Symbols,
@@ -69,26 +121,11 @@ def train_parser(
     penalty: Penalty,
     options: RunOptions,
 ) -> Parser:
-    """A new parser, taught these sentences; its run is kept in `options.folder`.
-
-    Raises: SettingError if another process is writing there.
-    """
-    with options.alone():
-        model = Parser(config, seed=options.seed)
-        data = TreeExamples(sentences, symbols, context=config.context, batch=settings.batch,
-                            seed=options.seed)  # fmt: skip
-        tables = {"model": asdict(config), "train": asdict(settings), "penalty": asdict(penalty)}
-        model.to(options.device)
-        total = settings.total_steps(data.batches_per_epoch)
-        options.on_start(0, total)
-        sample = pairs(data.epoch(0)[0].inputs, config.symbols)
-        Fit(
-            settings, options.folder, {"stage": PARSE, **tables, "symbols": asdict(symbols)},
-            beside=run_files(options.folder, tables), seed=options.seed, workers=options.threads,
-            measure=lambda: _scores_and_heads(model, sample, penalty.cap)[1],
-            measure_every=max(1, total // MEASURES), on_step=options.on_step,
-        ).run(model, parser_loss(model, penalty), data)  # fmt: skip
-    return model
+    """A new parser, taught these sentences; its run is kept in `options.folder`. See `train`."""
+    run: TrainedParser = train(
+        lambda: parser_job(sentences, symbols, config, settings, penalty, options.seed), options
+    )
+    return run.model
 
 
 def _scores_and_heads(
@@ -131,26 +168,26 @@ def parse_sentences(
     return trees, {name: float(value / words) for name, value in sums.items()}
 
 
+def open_parser(saved: Checkpoint) -> TrainedParser:
+    """The parser in a checkpoint. Raises: ValueError, TypeError or SettingError if it is none."""
+    symbols = Symbols.from_lists(saved.about["symbols"])
+    config = build(ParserConfig, dict(saved.about["model"]), "model")
+    got, wanted = (len(symbols), len(symbols.relations)), (config.symbols, config.relations)
+    if got != wanted:
+        raise ValueError(f"its symbols and relations are {got}, for a model of {wanted}")
+    check_room(config, saved)
+    model = Parser(config)
+    load_parameters(model, saved)
+    return TrainedParser(model, symbols, saved.about, saved)
+
+
 def load_parser(path: str | Path, *, device: str = "cpu") -> tuple[Parser, Symbols]:
     """The parser in a run folder.
 
     Raises: CheckpointError if it is missing, damaged, or no parser.
     """
     file = checkpoint_in(path)
-    saved = checkpoint.load(file)
-    if saved.about.get("stage") != PARSE:
+    if checkpoint.load(file).about.get("stage") != PARSE:
         raise CheckpointError(f"{file}: holds no parser")
-    check_header(file, saved.about, HEADER | {"symbols": dict})
-    try:
-        symbols = Symbols.from_lists(saved.about["symbols"])
-        config = build(ParserConfig, dict(saved.about["model"]), "model")
-        got, wanted = (len(symbols), len(symbols.relations)), (config.symbols, config.relations)
-        if got != wanted:
-            raise ValueError(f"its symbols and relations are {got}, for a model of {wanted}")
-        check_room(config, saved)
-        model = Parser(config)
-        load_parameters(model, saved)
-    except (TypeError, ValueError, MemoryError, SettingError) as error:
-        raise CheckpointError(f"{file}: does not fit this program: {error}") from error
-    model.to(device)
-    return model, symbols
+    run: Any = load(path, device=device)
+    return run.model, run.symbols

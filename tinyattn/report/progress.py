@@ -12,7 +12,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from tinyattn.tasks.knowledge import RunOptions
+from tinyattn.tasks.running import RunOptions
 
 
 def _is_watched() -> bool:

@@ -21,8 +21,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tinyattn.tasks.evaluation import Score
+from tinyattn.tasks.knowledge import Trained, fingerprint
 from tinyattn.tasks.preparation import Pairs, as_read
-from tinyattn.tasks.runs import Trained, fingerprint
 from tinyattn.tasks.similarity import Probe, nearest, probe
 
 GROUPS = 4

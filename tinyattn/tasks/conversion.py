@@ -16,8 +16,9 @@ import numpy as np
 from tinyattn.attention import AttentionBlock, Bilinear, MultiHead, factor, merge
 from tinyattn.graph import no_grad
 from tinyattn.models import GPT
+from tinyattn.tasks.knowledge import Trained
 from tinyattn.tasks.lock import alone_in
-from tinyattn.tasks.runs import Trained, run_files
+from tinyattn.tasks.runs import run_files
 from tinyattn.training import checkpoint
 from tinyattn.training.loop import CHECKPOINT
 from tinyattn.training.metrics import METRICS

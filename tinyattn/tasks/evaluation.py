@@ -18,9 +18,12 @@ import numpy as np
 
 from tinyattn.data.files import write
 from tinyattn.data.questions import answer_of
-from tinyattn.data.text import DataError
+from tinyattn.data.text import DataError, read_pairs, read_text
 from tinyattn.models import continuations
-from tinyattn.tasks.runs import Trained
+from tinyattn.tasks.knowledge import Trained, pretraining
+from tinyattn.tasks.recipe import Recipe
+from tinyattn.tasks.runs import TextTask
+from tinyattn.tasks.task import Job
 from tinyattn.training.checkpoint import write_errors
 
 ANSWER_STEPS = 32
@@ -28,6 +31,10 @@ ANSWER_STEPS = 32
 
 QUESTION_MARKS = "?", "\uff1f", "\u061f"
 """The common one, the wide one and the Arabic one."""
+
+
+Scored = tuple[dict[str, Any], str]
+"""How good a model is: for programs, and for people."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +80,12 @@ class Score:
 def score(predictions: Sequence[str], answers: Sequence[str]) -> Score:
     """Exact matches."""
     return Score(sum(p == a for p, a in zip(predictions, answers, strict=True)), len(answers))
+
+
+def scored(predictions: Sequence[str], answers: Sequence[str]) -> Scored:
+    """Exact matches, as a task's `score` gives them."""
+    found = score(predictions, answers)
+    return found.as_dict(), f"correct: {found}"
 
 
 def fisher_exact(a: Score, b: Score) -> float:
@@ -142,3 +155,19 @@ def save_predictions(path: str | Path, predictions: Sequence[str]) -> None:
     """One place a line, A5's format. Raises: CheckpointError if it cannot be written."""
     with write_errors():
         write(path, "".join(p.replace("\n", " ") + "\n" for p in predictions))
+
+
+class Knowledge(TextTask):
+    """The task of this chapter. Its commands `pretrain` and `finetune` can say more of it."""
+
+    name, stages = "knowledge", ("pretrain", "finetune")
+
+    def job(self, path: Path, recipe: Recipe, seed: int) -> Job:
+        return pretraining(read_text(path), recipe, seed)
+
+    def score(self, run: Trained, path: Path, workers: int | None = None) -> Scored:
+        pairs = [(q, a) for q, a in read_pairs(path) if a is not None]
+        return scored(answer(run, [q for q, _ in pairs], workers=workers), [a for _, a in pairs])
+
+
+TASK = Knowledge()

@@ -15,8 +15,8 @@ from typing import Any
 from tinyattn.data.world import make_world
 from tinyattn.models import MECHANISMS, possible_positions
 from tinyattn.tasks.evaluation import Score, answer, most_common, save_predictions, score
-from tinyattn.tasks.knowledge import RunOptions, finetune, pretrain
 from tinyattn.tasks.recipe import Recipe
+from tinyattn.tasks.running import RunOptions, finetune, pretrain
 from tinyattn.tasks.runs import PREDICTIONS, held_runs
 from tinyattn.training.settings import SettingError
 

@@ -2,33 +2,30 @@
 
 CS224N assignment 5 asks it like this. Pretrain a small GPT on sentences about people; finetune it
 on "Where was X born?" for some of them; then ask about the others, whose birthplaces stand in the
-pretraining text and nowhere else. A model that skipped pretraining can only guess. Next: judging
-the answers.
+pretraining text and nowhere else. A model that skipped pretraining can only guess. Here are the two
+jobs, pretraining and finetuning. Next: one run, one process.
 """
 
 from __future__ import annotations
 
+import functools
+import hashlib
 from collections.abc import Callable
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from tinyattn import __version__, ops
+from tinyattn import ops
 from tinyattn.attention import Penalty, head_statistics
-from tinyattn.backend import asarray, get_device
+from tinyattn.backend import asarray
 from tinyattn.data.batches import PAD, Batch
 from tinyattn.data.text import documents_of
 from tinyattn.data.vocabulary import Vocabulary
 from tinyattn.graph import no_grad
-from tinyattn.kernels.cuda.products import missing_products
-from tinyattn.limits import MOST_WORKERS, seed_of, whole
 from tinyattn.models import GPT
 from tinyattn.noise import Noise
 from tinyattn.tasks.examples import Examples, Together
-from tinyattn.tasks.lock import alone_in
 from tinyattn.tasks.preparation import (
     Pairs,
     as_read,
@@ -37,48 +34,35 @@ from tinyattn.tasks.preparation import (
     text_examples,
 )
 from tinyattn.tasks.recipe import Recipe
-from tinyattn.tasks.runs import Trained, describe, fingerprint, load_run, run_files
+from tinyattn.tasks.task import Job
 from tinyattn.tensor import Tensor
-from tinyattn.training.checkpoint import Checkpoint, CheckpointError
-from tinyattn.training.loop import Data, Fit
-from tinyattn.training.ranks import ALONE, Ranks
+from tinyattn.training.checkpoint import Checkpoint
+from tinyattn.training.loop import Data
 from tinyattn.training.settings import SettingError, TrainSettings
-from tinyattn.training.step import SHARD_TOKENS, BatchTooLarge
+from tinyattn.training.step import SHARD_TOKENS
 
-MEASURES = 10  # in a run, evenly spread
 WINDOWS = 64  # of the validation text that are looked at each time
 WATCHED = 8, 128  # examples, and positions in them, whose attention weights are looked at
+TEXTS = {"vocabulary": "another vocabulary", "data": "another text to learn from",
+         "questions": "other questions among its exercises",
+         "pretrained_on": "another text that it was pretrained on"}  # fmt: skip
+"""What must be the same for a run to go on."""
 
 
-@dataclass(frozen=True)
-class RunOptions:
-    """Where and how to run. The seed changes what is learned; device and workers its last bits.
+@dataclass
+class Trained:
+    """A model with its vocabulary, as a checkpoint holds them."""
 
-    Raises: ValueError for a seed or a number of workers out of range.
-    """
-
-    folder: Path
-    seed: int = 0
-    device: str = "cpu"
-    workers: int | None = None
-    resume: bool = False
-    ranks: Ranks = ALONE
-    on_start: Callable[[int, int], None] = lambda done, total: None
-    on_step: Callable[[dict[str, Any]], None] = lambda entry: None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "seed", seed_of(self.seed))
-        if self.workers is not None:
-            whole("workers", self.workers, 1, MOST_WORKERS)
-
-    def alone(self) -> AbstractContextManager[None]:
-        """Inside, nobody else writes to the folder; see `alone_in`."""
-        return alone_in(self.folder, resume=self.resume, ranks=self.ranks)
+    model: GPT
+    vocabulary: Vocabulary
+    recipe: Recipe
+    about: dict[str, Any]
+    checkpoint: Checkpoint
 
     @property
-    def threads(self) -> int | None:
-        """Those that compute a step's shards: on a GPU one, else `workers`."""
-        return self.workers if self.device == "cpu" else 1
+    def tables(self) -> dict[str, dict[str, Any]]:
+        """Those of its recipe."""
+        return self.recipe.tables()
 
 
 def language_model_loss(
@@ -98,164 +82,133 @@ def language_model_loss(
     return loss
 
 
-def pretrain(
+def pretraining(
     text: str,
     recipe: Recipe,
-    options: RunOptions,
-    *,
+    seed: int,
     questions: Pairs | None = None,
     unknown: str = "error",
-) -> Trained:
-    """Train a new model on a corpus, by span corruption or plain next-symbol prediction.
+) -> Job:
+    """A new model, to learn a corpus by span corruption or plain next-symbol prediction.
 
     With `questions` every epoch of span corruption has these pairs too, each once, so that the
     model learns how it will be asked while it learns what there is to know (Allen-Zhu and Li 2023).
 
     Raises: DataError if the corpus is too short, or a pair too long, or one that cannot be read;
-        SettingError for questions where there are no exercises to mix them with, or if another
-        process is writing to the folder.
+        SettingError for questions where there are no exercises to mix them with.
     """
-    with options.alone():
-        if questions is not None and recipe.data.objective != "span":
-            raise SettingError("questions can be mixed with the exercises of data.objective 'span'")
-        settings, vocabulary = recipe.pretrain, Vocabulary.from_text(text)
-        model = GPT(recipe.model_for(len(vocabulary)), seed=options.seed)
-        validation = None
-        data: Examples
-        if recipe.data.objective == "next":
-            data, held_out = text_examples(text, vocabulary, recipe, settings, options.seed)
-            documents = 1
-            if len(held_out):
-                validation = _validation(model, held_out)
-        else:
-            data = document_examples(text, vocabulary, recipe, settings, options.seed)
-            documents = data.count
-        if questions is not None:
-            questions = as_read(questions, recipe, vocabulary, unknown)
-            more = question_examples(questions, vocabulary, recipe, settings, options.seed)
-            data = Together(data, more)
-        about = describe("pretrain", recipe, model, vocabulary, documents, text)
-        about["questions"] = fingerprint(repr(questions)) if questions else ""
-        return _fit(model, data, recipe, "pretrain", about, options, validation)
+    if questions is not None and recipe.data.objective != "span":
+        raise SettingError("questions can be mixed with the exercises of data.objective 'span'")
+    settings, vocabulary = recipe.pretrain, Vocabulary.from_text(text)
+    model = GPT(recipe.model_for(len(vocabulary)), seed=seed)
+    validation = None
+    data: Examples
+    if recipe.data.objective == "next":
+        data, held_out = text_examples(text, vocabulary, recipe, settings, seed)
+        documents = 1
+        if len(held_out):
+            validation = _validation(model, held_out)
+    else:
+        data = document_examples(text, vocabulary, recipe, settings, seed)
+        documents = data.count
+    if questions is not None:
+        questions = as_read(questions, recipe, vocabulary, unknown)
+        more = question_examples(questions, vocabulary, recipe, settings, seed)
+        data = Together(data, more)
+    more_about = {"questions": fingerprint(repr(questions)) if questions else ""}
+    return language_model_job("pretrain", "pretrain", recipe, model, vocabulary, data, text,
+                              documents, more_about, validation)  # fmt: skip
 
 
-def finetune(
+def finetuning(
     pairs: Pairs,
     recipe: Recipe,
-    options: RunOptions,
-    *,
+    seed: int,
     start: Trained | None = None,
     text: str | None = None,
     unknown: str = "error",
-) -> Trained:
-    """Teach a model to answer questions: a pretrained one (`start`), or a new one.
+) -> Job:
+    """A model to learn to answer questions: a pretrained one (`start`), or a new one.
 
     `start.model` itself is trained on. A new model takes its vocabulary, and A5's schedule its
     length, from the corpus `text`.
 
-    Raises: DataError if a pair is longer than the model's context, or holds an unknown character;
-        SettingError if another process is writing to the folder.
+    Raises: DataError if a pair is longer than the model's context, or holds an unknown character.
     """
-    with options.alone():
-        if start is not None:
-            model, vocabulary, table = start.model, start.vocabulary, "finetune"
-            recipe = replace(recipe, model=model.config)  # whatever the recipe says of models
-            documents = int(start.about["documents"])
-        elif text is not None:
-            vocabulary = Vocabulary.from_text(text)
-            model = GPT(recipe.model_for(len(vocabulary)), seed=options.seed)
-            table = "scratch"
-            documents = len(documents_of(text, blank_lines=recipe.data.blank_lines))
-        else:
-            raise ValueError("finetune: needs a pretrained model (start) or a corpus (text)")
-        pairs = as_read(pairs, recipe, vocabulary, unknown)
-        settings: TrainSettings = getattr(recipe, table)
-        data = question_examples(pairs, vocabulary, recipe, settings, options.seed)
-        about = describe("finetune", recipe, model, vocabulary, documents, repr(pairs))
-        about["pretrained_on"] = start.about.get("data", "") if start is not None else ""
-        about["questions"] = start.about.get("questions", "") if start is not None else ""
-        return _fit(model, data, recipe, table, about, options)
+    if start is not None:
+        model, vocabulary, table = start.model, start.vocabulary, "finetune"
+        recipe = replace(recipe, model=model.config)  # whatever the recipe says of models
+        documents = int(start.about["documents"])
+    elif text is not None:
+        vocabulary = Vocabulary.from_text(text)
+        model = GPT(recipe.model_for(len(vocabulary)), seed=seed)
+        table = "scratch"
+        documents = len(documents_of(text, blank_lines=recipe.data.blank_lines))
+    else:
+        raise ValueError("finetune: needs a pretrained model (start) or a corpus (text)")
+    pairs = as_read(pairs, recipe, vocabulary, unknown)
+    data = question_examples(pairs, vocabulary, recipe, getattr(recipe, table), seed)
+    before = {"data": "", "questions": "", **(start.about if start is not None else {})}
+    more = {"pretrained_on": before["data"], "questions": before["questions"]}
+    return language_model_job("finetune", table, recipe, model, vocabulary, data, repr(pairs),
+                              documents, more)  # fmt: skip
 
 
-def _fit(
-    model: GPT,
-    data: Data,
-    recipe: Recipe,
-    table: str,
-    about: dict[str, Any],
-    options: RunOptions,
+def language_model_job(
+    stage: str, table: str, recipe: Recipe, model: GPT, vocabulary: Vocabulary, data: Data,
+    learnt: str, documents: int, more: dict[str, Any] | None = None,
     validation: Callable[[], float] | None = None,
-) -> Trained:
-    """Train a model as a table of the recipe says."""
+) -> Job:  # fmt: skip
+    """A GPT over characters, to learn `data` as a table of the recipe says.
+
+    Args:
+        learnt: what the data was made from, so that no run goes on with other data.
+        documents: of the corpus, from which A5's schedule takes its length.
+        more: what else the checkpoint is to say.
+        validation: the loss on a text that is held out.
+    """
     settings: TrainSettings = getattr(recipe, table)
-    total = settings.total_steps(data.batches_per_epoch)
-    resume: Checkpoint | None = None
-    done = 0
-    if options.resume:
-        trained = load_run(options.folder, device=options.device)
-        then = {**trained.about, "recipe": trained.recipe.tables()}
-        if other := _differences({**about, "seed": options.seed}, then):
-            raise CheckpointError(
-                f"{options.folder}: holds a run with {', '.join(other)}; ask for the same to go on "
-                "with it, or take another folder"
-            )
-        resume, done = trained.checkpoint, int(trained.about["step"])
-    options.ranks.agree(f"{__version__} {about} {options.seed} {done} {total}")
-    if options.resume and done >= total:  # nothing left to do, and nothing to write down
-        return trained
-    model.to(options.device)
-    options.on_start(done, total)
-    fit = Fit(
-        settings, options.folder, about,
-        beside=run_files(options.folder, about["recipe"], resume=options.resume),
-        seed=options.seed, workers=options.threads,
-        corpus_tokens=about["documents"] * model.config.context,
-        measure=_measure(model, data, recipe.penalty, validation) if options.ranks.writes else None,
-        measure_every=max(1, total // MEASURES), ranks=options.ranks, on_step=options.on_step,
-    )  # fmt: skip
-    if why := missing_products(get_device(options.device).xp, settings.products):
-        raise SettingError(why)
-    try:
-        fit.run(model, language_model_loss(model, recipe.penalty), data, resume)
-    except BatchTooLarge as error:
-        advice = f": --set {table}.batch={error.fits}" if error.fits else ""
-        raise MemoryError(f"{error}{advice}") from error
-    return load_run(options.folder, device=options.device)
-
-
-def _differences(now: dict[str, Any], then: dict[str, Any]) -> list[str]:
-    """In what a run that should go on differs from the one that was begun."""
-    values = {
-        f"model.{key}": (value, then["model"].get(key)) for key, value in now["model"].items()
+    tables = recipe.tables()
+    about = {
+        "stage": stage,
+        "model": asdict(model.config),
+        "vocabulary": "".join(vocabulary.characters),
+        "recipe": tables,
+        "documents": documents,
+        "data": fingerprint(learnt),
+        **(more or {}),
     }
-    values |= {key: (now[key], then.get(key)) for key in ("stage", "seed")}
-    tables = ["pretrain"] if now["stage"] == "pretrain" else ["finetune", "scratch"]
-    for table in ["data", *tables]:  # what decides which examples a step gets
-        settings = now["recipe"][table]
-        for key in settings if table == "data" else ("batch", "shuffle"):
-            values[f"{table}.{key}"] = settings[key], then["recipe"][table].get(key)
-    found = [
-        f"another {key} ({old}, not {new})" for key, (new, old) in values.items() if old != new
-    ]
-    texts = {"vocabulary": "another vocabulary", "data": "another text to learn from",
-             "questions": "other questions among its exercises",
-             "pretrained_on": "another text that it was pretrained on"}  # fmt: skip
-    return found + [name for key, name in texts.items() if now.get(key, "") != then.get(key, "")]
+    mine = ["finetune", "scratch"] if stage == "finetune" else ["pretrain"]
+    decides = [("data", key) for key in tables["data"]]
+    decides += [(name, key) for name in mine for key in ("batch", "shuffle")]
+    return Job(
+        model, data, language_model_loss(model, recipe.penalty), settings, about, tables, table,
+        decides, _measure(model, data, recipe.penalty, validation), TEXTS,
+        corpus_tokens=documents * model.config.context,
+    )  # fmt: skip
+
+
+def fingerprint(data: str) -> str:
+    """What tells a text from others; space at its ends does not count."""
+    return hashlib.sha256(data.strip().encode()).hexdigest()
 
 
 def _measure(
     model: GPT, data: Data, penalty: Penalty, validation: Callable[[], float] | None
 ) -> Callable[[], dict[str, float]]:
     """What is looked at now and then: the validation loss, and where the heads look."""
-    first = data.epoch(0)[0]
-    rows, positions = WATCHED  # few, since weights are T × T also where attention is not
-    sample = Batch(first.inputs[:rows, :positions], first.targets[:rows, :positions])
+
+    @functools.cache
+    def sample() -> Batch:
+        first = data.epoch(0)[0]
+        rows, positions = WATCHED  # few, since weights are T × T also where attention is not
+        return Batch(first.inputs[:rows, :positions], first.targets[:rows, :positions])
 
     def measure() -> dict[str, float]:
         watch: list[Tensor] = []
         with no_grad():
-            model(sample.inputs, watch=watch)
-            counts = asarray(sample.targets != PAD, device=model.device)
+            model(sample().inputs, watch=watch)
+            counts = asarray(sample().targets != PAD, device=model.device)
             heads = head_statistics(watch, counts, penalty.cap, model.cannot)
         return heads | ({"validation": validation()} if validation else {})
 

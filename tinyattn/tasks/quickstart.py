@@ -15,9 +15,10 @@ from typing import Any
 
 from tinyattn.data.world import make_world
 from tinyattn.tasks.evaluation import Score, answer, most_common, save_predictions, score
-from tinyattn.tasks.knowledge import RunOptions, finetune, pretrain
+from tinyattn.tasks.knowledge import Trained
 from tinyattn.tasks.recipe import Recipe
-from tinyattn.tasks.runs import PREDICTIONS, Trained, held_runs
+from tinyattn.tasks.running import RunOptions, finetune, pretrain
+from tinyattn.tasks.runs import PREDICTIONS, held_runs
 
 Row = tuple[str, Score]
 

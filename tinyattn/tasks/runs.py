@@ -8,30 +8,29 @@ leaves it whole until it keeps its first checkpoint; then all its files come at 
 and curves of the earlier model go. So what is resumed is the run whose files are there; and if a
 process was killed before that first checkpoint, --resume refuses to take the earlier run for the
 one that was begun (lock.py). A run that broke off before its first checkpoint, where no other lay,
-leaves only its configuration and its log: it may be begun again. Next: the examples.
+leaves only its configuration and its log: it may be begun again. Next: doing a job.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import tomllib
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from tinyattn.data.files import Content
 from tinyattn.data.text import DataError
 from tinyattn.data.vocabulary import Vocabulary
-from tinyattn.dispatch import switched_off
 from tinyattn.models import GPT, GPTConfig
 from tinyattn.nn import Module
+from tinyattn.tasks.knowledge import Trained
 from tinyattn.tasks.lock import alone_in
-from tinyattn.tasks.recipe import Recipe, recipe_from, to_toml
+from tinyattn.tasks.recipe import recipe_from, to_toml
+from tinyattn.tasks.task import Run, Task, task_of
 from tinyattn.training import checkpoint
 from tinyattn.training.checkpoint import Checkpoint, CheckpointError, check_header
 from tinyattn.training.loop import CHECKPOINT
@@ -42,48 +41,12 @@ from tinyattn.training.settings import SettingError, build
 CONFIG, PREDICTIONS, CURVES = "config.toml", "predictions.tsv", "curves.png"
 RUN_FILES = CONFIG, METRICS, CHECKPOINT, PREDICTIONS, CURVES
 
-STAGES = "pretrain", "finetune"
-PARSE = "parse"  # the stage of a parser, which has no part in the knowledge task
 HEADER: dict[str, type] = {"stage": str, "seed": int, "step": int, "steps": int, "model": dict}
 """What every run's checkpoint says of itself, and as what."""
-KNOWLEDGE = HEADER | {"vocabulary": str, "recipe": dict, "documents": int}
-TAUGHT = {"data": str, "questions": str, "pretrained_on": str}
-"""Fingerprints; a checkpoint may lack those that say nothing of it."""
 
 
-@dataclass
-class Trained:
-    """A model with its vocabulary, as a checkpoint holds them."""
-
-    model: GPT
-    vocabulary: Vocabulary
-    recipe: Recipe
-    about: dict[str, Any]
-    checkpoint: Checkpoint
-
-
-def describe(
-    stage: str, recipe: Recipe, model: GPT, vocabulary: Vocabulary, documents: int, data: str
-) -> dict[str, Any]:
-    """What a checkpoint says about itself, as JSON."""
-    return {
-        "stage": stage,
-        "model": asdict(model.config),
-        "vocabulary": "".join(vocabulary.characters),
-        "recipe": recipe.tables(),
-        "documents": documents,
-        "data": fingerprint(data),  # so that no run goes on with other data
-        "formulas": switched_off(),  # that computed in place of kernels: last bits depend on it
-    }
-
-
-def fingerprint(data: str) -> str:
-    """What tells a text from others; space at its ends does not count."""
-    return hashlib.sha256(data.strip().encode()).hexdigest()
-
-
-def load_run(path: str | Path, *, device: str = "cpu") -> Trained:
-    """The model in a run folder or checkpoint file, on `device`.
+def load(path: str | Path, *, device: str = "cpu") -> Run:
+    """What a run folder or a checkpoint file holds, whatever its task; the model is on `device`.
 
     Raises: CheckpointError if it is missing, damaged or not ours, with all that is wrong.
     """
@@ -91,26 +54,26 @@ def load_run(path: str | Path, *, device: str = "cpu") -> Trained:
     if not file.exists():
         raise CheckpointError(f"{file}: no such file; train a model there first, or name another")
     saved = checkpoint.load(file)
-    if saved.about.get("stage") == PARSE:
-        raise CheckpointError(f"{file}: holds a parser, which `tinyattn parse --from` can use")
-    check_header(file, dict.fromkeys(TAUGHT, "") | saved.about, KNOWLEDGE | TAUGHT)
-    tables = saved.about["recipe"]
-    check_header(file, tables, dict.fromkeys(tables, dict), "its recipe's")
+    task = task_of(saved.about.get("stage"))
+    check_header(file, dict.fromkeys(task.may_lack, "") | saved.about,
+                 HEADER | task.header | task.may_lack)  # fmt: skip
     try:
-        if saved.about["stage"] not in STAGES:
-            raise ValueError(f"its stage must be one of {STAGES}; got {saved.about['stage']!r}")
-        config = build(GPTConfig, dict(saved.about["model"]), "model")
-        vocabulary = Vocabulary(saved.about["vocabulary"])
-        recipe = recipe_from(tables, "recipe")
-        if len(vocabulary) != config.vocabulary:
-            raise ValueError(f"{len(vocabulary)} characters for {config.vocabulary} ids")
-        check_room(config, saved)
-        model = GPT(config)
-        load_parameters(model, saved)
+        run = task.open(file, saved)
     except (TypeError, ValueError, MemoryError, SettingError, DataError) as error:
         raise CheckpointError(f"{file}: does not fit this program: {error}") from error
-    model.to(device)
-    return Trained(model, vocabulary, recipe, saved.about, saved)
+    run.model.to(device)
+    return run
+
+
+def load_run(path: str | Path, *, device: str = "cpu") -> Trained:
+    """The GPT over characters in a run folder or checkpoint file, on `device`.
+
+    Raises: CheckpointError as `load`, and if it holds another model.
+    """
+    run = load(path, device=device)
+    if not isinstance(run, Trained):
+        raise CheckpointError(f"{checkpoint_in(path)}: holds {task_of(run.about['stage']).holds}")
+    return run
 
 
 def checkpoint_in(path: str | Path) -> Path:
@@ -144,6 +107,31 @@ def load_parameters(model: Module, saved: Checkpoint) -> None:
     for name in saved.arrays:
         if not name.startswith(("model.", "optimizer.")):
             raise ValueError(f"{name} belongs to no model and no optimiser")
+
+
+class TextTask(Task):
+    """A task whose model is a GPT over characters."""
+
+    stages: ClassVar[tuple[str, ...]]
+    holds = "a model of texts"
+    header: ClassVar[dict[str, type]] = {"vocabulary": str, "recipe": dict, "documents": int}
+    may_lack: ClassVar[dict[str, type]] = {"data": str, "questions": str, "pretrained_on": str}
+
+    def open(self, file: Path, saved: Checkpoint) -> Trained:
+        tables = saved.about["recipe"]
+        check_header(file, tables, dict.fromkeys(tables, dict), "its recipe's")
+        if saved.about["stage"] not in self.stages:
+            raise ValueError(f"its stage must be one of {self.stages}; "
+                             f"got {saved.about['stage']!r}")  # fmt: skip
+        config = build(GPTConfig, dict(saved.about["model"]), "model")
+        vocabulary = Vocabulary(saved.about["vocabulary"])
+        recipe = recipe_from(tables, "recipe")
+        if len(vocabulary) != config.vocabulary:
+            raise ValueError(f"{len(vocabulary)} characters for {config.vocabulary} ids")
+        check_room(config, saved)
+        model = GPT(config)
+        load_parameters(model, saved)
+        return Trained(model, vocabulary, recipe, saved.about, saved)
 
 
 def open_run(

@@ -1,0 +1,48 @@
+"""A wing, parsing: heads that parse, as a task like any other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from tinyattn.parsing.comparison import as_table, judged, new_config
+from tinyattn.parsing.conllu import read_conllu
+from tinyattn.parsing.training import PARSE, TrainedParser, open_parser, parser_job
+from tinyattn.parsing.treebank import Symbols
+from tinyattn.tasks.knowledge import fingerprint
+from tinyattn.tasks.recipe import Recipe
+from tinyattn.tasks.task import Job, Task
+from tinyattn.training.checkpoint import Checkpoint
+
+
+class Parsing(Task):
+    """Trees of a treebank, and how many words of another one get the right governor."""
+
+    name = PARSE
+    holds = "a parser, which `tinyattn parse --from` can use"
+    header: ClassVar[dict[str, type]] = {"symbols": dict}
+
+    def job(self, path: Path, recipe: Recipe, seed: int) -> Job:
+        sentences = [sentence for document in read_conllu(path) for sentence in document]
+        symbols, model = Symbols.of(sentences), recipe.model
+        sizes: dict[str, Any] = {"layers": model.layers, "heads": model.heads,
+                                 "width": model.width, "dropout": model.dropout}  # fmt: skip
+        config = new_config(symbols, sentences, model.attention, sizes)
+        job = parser_job(sentences, symbols, config, recipe.pretrain, recipe.penalty, seed)
+        more = {"recipe": recipe.tables(), "data": fingerprint(repr(sentences))}
+        return replace(job, about=job.about | more, table="pretrain",
+                       texts=job.texts | {"data": "other trees to learn from"})  # fmt: skip
+
+    def open(self, file: Path, saved: Checkpoint) -> TrainedParser:
+        return open_parser(saved)
+
+    def score(
+        self, run: TrainedParser, path: Path, workers: int | None = None
+    ) -> tuple[dict[str, Any], str]:
+        sentences = [sentence for document in read_conllu(path) for sentence in document]
+        row = judged(path.name, run.model, run.symbols, sentences)
+        return row.as_dict(), as_table([row])
+
+
+TASK = Parsing()
