@@ -24,6 +24,7 @@ class Parsing(Task):
     header: ClassVar[dict[str, type]] = {"symbols": dict}
 
     def job(self, path: Path, recipe: Recipe, seed: int) -> Job:
+        """A parser of the recipe's sizes, to learn all trees of the file."""
         sentences = [sentence for document in read_conllu(path) for sentence in document]
         symbols, model = Symbols.of(sentences), recipe.model
         sizes: dict[str, Any] = {"layers": model.layers, "heads": model.heads,
@@ -35,11 +36,13 @@ class Parsing(Task):
                        texts=job.texts | {"data": "other trees to learn from"})  # fmt: skip
 
     def open(self, file: Path, saved: Checkpoint) -> TrainedParser:
+        """The parser with its words, tags and relations."""
         return open_parser(saved)
 
     def score(
         self, run: TrainedParser, path: Path, workers: int | None = None
     ) -> tuple[dict[str, Any], str]:
+        """The words with the right governor, and with the right relation too."""
         sentences = [sentence for document in read_conllu(path) for sentence in document]
         row = judged(path.name, run.model, run.symbols, sentences)
         return row.as_dict(), as_table([row])

@@ -163,9 +163,11 @@ class Knowledge(TextTask):
     name, stages = "knowledge", ("pretrain", "finetune")
 
     def job(self, path: Path, recipe: Recipe, seed: int) -> Job:
+        """Pretraining on a corpus."""
         return pretraining(read_text(path), recipe, seed)
 
     def score(self, run: Trained, path: Path, workers: int | None = None) -> Scored:
+        """Exact matches of answers to a file of pairs."""
         pairs = [(q, a) for q, a in read_pairs(path) if a is not None]
         return scored(answer(run, [q for q, _ in pairs], workers=workers), [a for _, a in pairs])
 

@@ -118,6 +118,7 @@ class TextTask(Task):
     may_lack: ClassVar[dict[str, type]] = {"data": str, "questions": str, "pretrained_on": str}
 
     def open(self, file: Path, saved: Checkpoint) -> Trained:
+        """The model with its vocabulary and its recipe."""
         tables = saved.about["recipe"]
         check_header(file, tables, dict.fromkeys(tables, dict), "its recipe's")
         if saved.about["stage"] not in self.stages:
