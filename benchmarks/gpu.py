@@ -198,7 +198,7 @@ def main() -> None:
         import cuda_on_cpu
 
         cuda_on_cpu.start()
-    from tinyattn.backend import describe_gpu
+    from tinyattn.gpu import describe_gpu
 
     size, rows, count, texts, symbols = SIZES["a5"], 128, 200, (1, 32), 120
     if chosen.dry:

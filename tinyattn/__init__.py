@@ -43,7 +43,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib import import_module
 from importlib.util import find_spec
 
-from tinyattn import ops
+from tinyattn import calls, gpu, manners, ops
 from tinyattn.dispatch import formulas
 from tinyattn.gradcheck import gradcheck
 from tinyattn.graph import no_grad

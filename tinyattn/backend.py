@@ -9,21 +9,17 @@ runs on both:
     y = xp.exp(x)
 
 No global switch says where we compute; the arrays decide. A device is named only where an array
-is born (`asarray(..., device="cuda")`) and where it crosses over (`asnumpy`). This is the only
-file of the book that imports CuPy. Next: sums of very many numbers (sums.py).
+is born (`asarray(..., device="cuda")`) and where it crosses over (`asnumpy`). Next: how a gradient
+finds its way back (graph.py).
 """
 
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-
-THREAD_STREAMS = "CUPY_CUDA_PER_THREAD_DEFAULT_STREAM"
-"""The environment variable that gives each thread its own queue of work for the GPU."""
 
 Array = Any
 """A NumPy or CuPy array. Their types share no base class, so the annotation is for the reader."""
@@ -40,16 +36,16 @@ class Device(NamedTuple):
     erf: Callable[[Array], Array]  # the one special function that NumPy lacks
 
 
+OPENERS: dict[str, Callable[[], Device]] = {}
+"""Devices that are opened when somebody first asks for them: "cuda" (gpu.py)."""
 _by_name: dict[str, Device] = {}
 _by_type: dict[type, Device] = {}
-_names: dict[Any, str] = {}  # by array module
+_by_module: dict[Any, Device] = {}
 
 
 def register(device: Device) -> None:
-    """Make a device known. CUDA registers when first asked for; tests add a stand-in."""
-    _by_name[device.name] = device
-    _by_type[device.array_type] = device
-    _names[device.xp] = device.name
+    """Make a device known. Tests add a stand-in."""
+    _by_name[device.name] = _by_type[device.array_type] = _by_module[device.xp] = device
 
 
 def is_array(value: Any) -> bool:
@@ -87,9 +83,9 @@ def array_module(*arrays: Array) -> Any:
     return device_of(*arrays).xp
 
 
-def device_for(xp: Any) -> str:
+def device_name(xp: Any) -> str:
     """The name of the device whose array module this is."""
-    return _names[xp]
+    return _by_module[xp].name
 
 
 def on_gpu(xp: Any) -> bool:
@@ -103,10 +99,10 @@ def get_device(name: str) -> Device:
     Raises: ValueError for an unknown name; RuntimeError if CUDA is asked for and cannot be had,
     with what to do.
     """
-    if name == "cuda" and name not in _by_name:
-        register(_open_cuda())
+    if name in OPENERS and name not in _by_name:
+        register(OPENERS[name]())
     if name not in _by_name:
-        raise ValueError(f"device must be one of {sorted({*_by_name, 'cuda'})}; got {name!r}")
+        raise ValueError(f"device must be one of {sorted({*_by_name, *OPENERS})}; got {name!r}")
     return _by_name[name]
 
 
@@ -124,10 +120,7 @@ def asnumpy(array: Any) -> Any:
 
 
 def erf(x: Array) -> Array:
-    """The error function 2/√π ∫₀ˣ exp(-t²) dt, elementwise, in x's precision.
-
-    On the CPU this is slow; `ops.erf` and `ops.gelu` have a fast formula for float32.
-    """
+    """The error function 2/√π ∫₀ˣ exp(-t²) dt, elementwise, in x's precision."""
     return device_of(x).erf(x)
 
 
@@ -137,41 +130,3 @@ def _erf_on_cpu(x: np.ndarray) -> Any:
 
 
 register(Device("cpu", np, np.ndarray, put=lambda a: a, get=lambda a: a, erf=_erf_on_cpu))
-
-
-def _open_cuda() -> Device:
-    """Import CuPy and look for a GPU. The import alone proves nothing: it works without a GPU."""
-    try:
-        import cupy
-        from cupyx.scipy import special
-    except ImportError as error:
-        raise RuntimeError(
-            "device 'cuda' needs CuPy; install it with: pip install 'tinyattn[cuda12]' "
-            "(or [cuda13], to match your driver)"
-        ) from error
-    if not cupy.cuda.is_available():
-        raise RuntimeError("device 'cuda': CuPy is installed, but found no NVIDIA GPU to use")
-    if os.environ.get(THREAD_STREAMS, "0") not in ("", "0"):
-        raise RuntimeError(
-            f"device 'cuda': {THREAD_STREAMS} lets threads not wait for each other's work on the "
-            "GPU, and a training step relies on it; unset it"
-        )
-    return Device("cuda", cupy, cupy.ndarray, cupy.asarray, cupy.asnumpy, special.erf)
-
-
-def describe_gpu() -> list[str]:
-    """The GPU, its memory and what of that CuPy's pool holds, as lines for people.
-
-    Raises: RuntimeError if there is none, see `get_device`.
-    """
-    cupy = get_device("cuda").xp
-    facts = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)
-    free, total = cupy.cuda.Device().mem_info
-    pool = cupy.get_default_memory_pool()
-    gigabyte = 1 << 30
-    return [
-        f"{facts['name'].decode()}, compute capability {facts['major']}.{facts['minor']}, "
-        f"CuPy {cupy.__version__}, CUDA {cupy.cuda.runtime.runtimeGetVersion()}",
-        f"memory: {free / gigabyte:.1f} of {total / gigabyte:.1f} GB free; pool: "
-        f"{pool.used_bytes() / gigabyte:.1f} GB in use, {pool.total_bytes() / gigabyte:.1f} held",
-    ]

@@ -1,12 +1,12 @@
-"""Formula or kernel: who computes.
+"""Chapter 1, continued: formula or kernel, or who computes.
 
 What an operation means stands in this book as a *formula*: some lines of array code that run
 wherever arrays do. What makes it fast (tiles that fit a cache, threads, programs for a GPU) stands
 in *kernels*, behind the book, in an engine room that a reader may skip. A kernel takes a formula's
 place on one device and must give the same. This table is where the book knows that kernels may
 exist: they enter themselves here, and `choose` says for each call who computes, and why. Without
-them the formulas compute everything, with the same answers, slowly.
-Next: how a gradient finds its way back (graph.py).
+them the formulas compute everything, with the same answers, slowly. Next: how an operation may be
+called (signature.py).
 """
 
 from __future__ import annotations
@@ -19,13 +19,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
-from tinyattn.backend import device_for
+from tinyattn.backend import device_name
 
 Function = Callable[..., Any]
 F = TypeVar("F", bound=Function)
-
-FORMULAS_VARIABLE = "TINYATTN_FORMULAS"
-"""The environment variable that switches kernels off: names by comma; or 1, for all."""
 
 
 class Kernel(NamedTuple):
@@ -39,6 +36,9 @@ FORMULAS: dict[str, Function] = {}
 """Every formula by name. `@op` enters them, and `@dispatched`."""
 KERNELS: dict[tuple[str, str], Kernel] = {}
 """Every kernel by the name of its formula and the device."""
+
+FORMULAS_VARIABLE = "TINYATTN_FORMULAS"
+"""The environment variable that switches kernels off: names by comma; or 1, for all."""
 
 
 def names_in(text: str) -> list[str]:
@@ -73,7 +73,7 @@ def choose(
     found = KERNELS.get((name, device))
     if found is None:
         return FORMULAS[name], "no kernel"
-    if _off and (_off["all"] or _off[name]):
+    if _off["all"] or _off[name]:
         return FORMULAS[name], "switched off"
     reason = found.why_not(*args, **options) if found.why_not else ""
     return (FORMULAS[name], reason) if reason else (found.run, "")
@@ -83,23 +83,17 @@ def choose(
 def formulas(*names: str) -> Iterator[None]:
     """A context in which formulas compute and no kernels: all of them, or those that are named.
 
-    It holds for the whole process, since threads share the work. What is computed inside keeps its
-    way back: `backward` after the context is by formulas too.
-
-    Raises: ValueError for a name that no formula has.
+    It holds in all threads, since they share the work. What is computed inside keeps its way back:
+    `backward` after the context is by formulas too. Raises: ValueError for an unknown name.
     """
     check_formulas(names)
-    mine = names or ("all",)
     with _lock:
-        _off.update(mine)
+        _off.update(names or ("all",))
     try:
         yield
     finally:
         with _lock:
-            _off.subtract(mine)
-            for name in mine:
-                if not _off[name]:
-                    del _off[name]
+            _off.subtract(names or ("all",))
 
 
 def check_formulas(names: tuple[str, ...]) -> None:
@@ -112,7 +106,7 @@ def check_formulas(names: tuple[str, ...]) -> None:
 
 def switched_off() -> list[str]:
     """The names whose kernels are switched off; "all" for every one."""
-    return sorted(_off)
+    return sorted(name for name, times in _off.items() if times)
 
 
 def dispatched(formula: F) -> F:
@@ -122,6 +116,6 @@ def dispatched(formula: F) -> F:
 
     @functools.wraps(formula)
     def call(xp: Any, *args: Any, **options: Any) -> Any:
-        return choose(name, device_for(xp), (xp, *args), options)[0](xp, *args, **options)
+        return choose(name, device_name(xp), (xp, *args), options)[0](xp, *args, **options)
 
     return call  # type: ignore[return-value]

@@ -1,4 +1,4 @@
-"""Chapter 2: how a gradient finds its way back.
+"""Chapter 1, continued: how a gradient finds its way back.
 
 Whoever computes y from x can note down, beside the value of y, how a change of the loss with y
 becomes a change of the loss with x: the *vjp* (vector-Jacobian product), a function from the
@@ -46,10 +46,7 @@ class Node:
     __slots__ = ("inputs", "name", "number", "versions", "vjp")
 
     def __init__(
-        self,
-        name: str,
-        inputs: Sequence[Node | Leaf],
-        vjp: Callable[[Array], Sequence[Array]],
+        self, name: str, inputs: Sequence[Node | Leaf], vjp: Callable[[Array], Sequence[Array]]
     ) -> None:
         self.number = next(_numbers)
         self.name = name

@@ -1,4 +1,4 @@
-"""Chapter 2c: how a function of arrays becomes an operation on tensors.
+"""Chapter 2, continued: how a function of arrays becomes an operation on tensors.
 
 Every operation of the engine is one plain function: it receives the array module and arrays,
 and returns its value and beside it what the derivation on paper gives for its gradient:
@@ -8,31 +8,35 @@ and returns its value and beside it what the derivation on paper gives for its g
         return a * b, (lambda g: g * b, lambda g: g * a)
 
 The second half of the return value is the *vjp*: for each input, how its gradient follows from
-the gradient g of the result.
-What is the same for all of them happens here, once: Tensors are unwrapped, numbers and plain
-arrays adopt the tensors' precision, mixed devices and precisions are refused, gradients of
-broadcast inputs are summed back to their shape, gradients that nobody needs are not computed
-(and the arrays for them not kept alive), and the function enters the table `OPS`. Next: the
-operations (ops/).
+the gradient g of the result. What is the same for all of them happens here, once: who computes is
+chosen, the result gets its node, gradients of broadcast inputs are summed back to their shape,
+gradients that nobody needs are not computed (and the arrays for them not kept alive), and the
+function enters the table `OPS`. Next: softmax (ops/softmax.py).
 """
 
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
-import numpy as np
-
-from tinyattn.backend import Array, asarray, device_of, is_array, plain_number
+from tinyattn.backend import Array, asarray, device_of, is_array
 from tinyattn.dispatch import FORMULAS, Function, choose, dispatched
 from tinyattn.graph import Node, recording
-from tinyattn.signature import Index, Mask, Signature
 from tinyattn.tensor import OPS, Tensor, result
 
-__all__ = ["Function", "Index", "Mask", "observed", "op", "sum_over"]
+Index = Any
+"""Annotation of a parameter that holds integers, which have no gradient."""
+Mask = Any
+"""Annotation of a parameter that holds booleans, which have no gradient."""
+Source = Node | Tensor | None
+"""Where the gradient of an argument goes: a node, a leaf, or nowhere."""
+
+Plain = Callable[[str, tuple[Any, ...], dict[str, Any]], tuple[list[Any], list[Source]]]
+plain: Plain = cast(Any, None)
+"""What users pass, made plain: the array of each argument, and where its gradient goes. It is told
+in calls.py, which puts it here."""
 
 Observer = Callable[[str, Function, str], Function]
 """observer(name, function, reason) -> function; the reason is that of `dispatch.choose`."""
@@ -67,40 +71,32 @@ def op(function: Function | None = None, *, check: Function | None = None) -> An
         return functools.partial(op, check=check)
     name = function.__name__
     FORMULAS[name] = function
-    signature = Signature(name, list(inspect.signature(function).parameters.values())[1:])
 
     @functools.wraps(function)
     def call(*args: Any, **options: Any) -> Tensor:
-        values, sources = _unwrap(signature, signature.bind(args, options))
-        options = signature.plain(options)
+        values, sources = plain(name, args, options)
         device = device_of(*[v for v in values if hasattr(v, "shape")])
-        xp = device.xp
         try:
             if check is not None:
-                check(xp, *values, **options)
-            run, reason = choose(name, device.name, (xp, *values), options)
+                check(device.xp, *values, **options)
+            run, reason = choose(name, device.name, (device.xp, *values), options)
             for observer in _observers:  # hardly ever one
                 run = observer(name, run, reason)
-            value, vjp = _pair(run(xp, *values, **options), len(values))
-        except (ValueError, TypeError, IndexError) as error:
+            value, vjp = _pair(run(device.xp, *values, **options), len(values))
+        except (ValueError, TypeError, IndexError, AttributeError) as error:
             if str(error).startswith(f"{name}:"):
                 raise
-            raise type(error)(f"{name}: {error}; got {_shapes(values)}") from error
-        except AttributeError as error:
+            shapes = " and ".join(str(getattr(v, "shape", v)) for v in values if v is not None)
+            if not isinstance(error, AttributeError):
+                raise type(error)(f"{name}: {error}; got {shapes}") from error
             if all(hasattr(v, "shape") for v in values):
                 raise
-            raise TypeError(f"{name}: needs arrays; got {_shapes(values)}") from error
+            raise TypeError(f"{name}: needs arrays; got {shapes}") from error
         value = value if is_array(value) else asarray(value)  # NumPy makes numbers of 0-d arrays
         return result(value, _node(name, values, sources, vjp) if recording() else None)
 
     OPS[name] = call
     return call
-
-
-def _shapes(values: list[Any]) -> str:
-    """The shapes of the arrays, and what else there is, for messages."""
-    said = (tuple(v.shape) if hasattr(v, "shape") else v for v in values if v is not None)
-    return " and ".join(map(str, said))
 
 
 def _pair(made: Any, count: int) -> tuple[Any, Any]:
@@ -119,102 +115,25 @@ def _pair(made: Any, count: int) -> tuple[Any, Any]:
     return made
 
 
-def _unwrap(signature: Signature, args: list[Any]) -> tuple[list[Any], list[Node | Tensor | None]]:
-    """The raw values of `args`, and for each the node or leaf that its gradient goes to."""
-    name, kinds = signature.name, signature.kinds(len(args))
-    tensors = [a for a in args if isinstance(a, Tensor)]
-    if not tensors:  # the first plain operand sets the precision and the device
-        first = kinds.index("")
-        args[first] = Tensor(args[first])
-        tensors = [args[first]]
-    if len({t._data.dtype for t in tensors}) > 1:
-        raise TypeError(
-            f"{name}: tensors must share one precision; got "
-            f"{' and '.join(str(t.dtype) for t in tensors)}; convert with .astype"
-        )
-    values: list[Any] = []
-    sources: list[Node | Tensor | None] = []
-    for i, (arg, kind) in enumerate(zip(args, kinds, strict=True)):
-        if kind:
-            values.append(_data(f"{name}: {signature.arrays[i].name}", arg, tensors[0], kind))
-            sources.append(None)
-        elif isinstance(arg, Tensor):
-            values.append(arg._data)
-            sources.append((arg._node or arg) if arg.requires_grad else None)
-        else:
-            values.append(_constant(name, arg, tensors[0]))
-            sources.append(None)
-    return values, sources
-
-
-def _constant(name: str, value: Any, tensor: Tensor) -> Any:
-    """An operand that is not a Tensor, made fit to meet `tensor`."""
-    value = plain_number(value)
-    if value is None or isinstance(value, (bool, int, float)):
-        return value  # a Python number takes the array's precision
-    array = _near(name, value, tensor)
-    if array.dtype.kind not in "iubf":
-        raise TypeError(f"{name}: operands must be real numbers; got {array.dtype}")
-    return asarray(array, tensor.dtype, device=tensor.device).copy()
-
-
-def _data(name: str, value: Any, tensor: Tensor, kind: str) -> Any:
-    """Booleans or integers that go with `tensor`; integers as wide as an index of NumPy."""
-    if value is None:
-        return None
-    array = _near(name.partition(":")[0], value, tensor)
-    if kind == "Mask":
-        if array.dtype != bool:
-            raise TypeError(f"{name} must be boolean; got {array.dtype}")
-        return asarray(array, device=tensor.device).copy()
-    if array.dtype.kind not in "iu" and array.size:
-        raise TypeError(f"{name} must be integers; got {array.dtype}")
-    if array.dtype == np.uint64 and isinstance(array, np.ndarray) and array.size:
-        if array.max() > np.iinfo(np.intp).max:  # it would become a negative one
-            raise IndexError(f"{name} must be indices; got {array.max()}")
-    return asarray(array, np.intp, device=tensor.device).copy()
-
-
-def _near(name: str, value: Any, tensor: Tensor) -> Array:
-    """`value` as an array. Lists and numbers may move to the tensor's device, arrays may not.
-
-    What an op keeps for its vjp is a copy: later changes by its owner do not reach it.
-    """
-    value = value._data if isinstance(value, Tensor) else value
-    if not is_array(value):
-        return np.asarray(value)
-    if device_of(value).name != tensor.device:
-        raise TypeError(
-            f"{name}: a tensor lives on {tensor.device} and an array on {device_of(value).name}; "
-            "move one of them with .to(device)"
-        )
-    return value
-
-
-def _node(
-    name: str, values: list[Any], sources: list[Node | Tensor | None], vjp: Any
-) -> Node | None:
+def _node(name: str, values: list[Any], sources: list[Source], vjp: Any) -> Node | None:
     """The graph node of one call, or None if no input needs a gradient."""
     needed = [i for i, source in enumerate(sources) if source is not None]
     if not needed:
         return None
-    shapes = [values[i].shape for i in needed]
-    if callable(vjp):
-        count = len(values)
+    count, shapes = len(values), [values[i].shape for i in needed]
+    vjps = None if callable(vjp) else [vjp[i] for i in needed]  # arrays of the others are let go
+    together = vjp if callable(vjp) else None
 
-        def pull(g: Array) -> list[Array]:
-            shares = vjp(g)
-            if not (isinstance(shares, tuple) and len(shares) == count):
+    def pull(g: Array) -> list[Array]:
+        if vjps is not None:
+            shares = [f(g) for f in vjps]
+        else:
+            made = together(g)
+            if not (isinstance(made, tuple) and len(made) == count):
                 raise TypeError(f"{name}: its vjp must return {count} gradients in a tuple, one "
-                                f"for each array; got {type(shares).__name__}")  # fmt: skip
-            return [
-                _sum_to(name, shares[i], shape) for i, shape in zip(needed, shapes, strict=True)
-            ]
-    else:
-        vjps = [vjp[i] for i in needed]  # the others, and the arrays they hold, are let go
-
-        def pull(g: Array) -> list[Array]:
-            return [_sum_to(name, f(g), shape) for f, shape in zip(vjps, shapes, strict=True)]
+                                f"for each array; got {type(made).__name__}")  # fmt: skip
+            shares = [made[i] for i in needed]
+        return [_sum_to(name, share, shape) for share, shape in zip(shares, shapes, strict=True)]
 
     return Node(name, [source for source in sources if source is not None], pull)
 
@@ -224,11 +143,10 @@ def _sum_to(name: str, g: Array, shape: tuple[int, ...]) -> Array:
 
     Raises: RuntimeError if that does not give the input's shape: then the vjp is wrong.
     """
-    if not is_array(g):  # NumPy makes numbers of 0-d arrays
-        g = asarray(g)
+    total = g = g if is_array(g) else asarray(g)  # NumPy makes numbers of 0-d arrays
     if g.shape == shape:
         return g
-    total, xp = g, device_of(g).xp
+    xp = device_of(g).xp
     if g.ndim > len(shape):
         total = sum_over(xp, total, tuple(range(g.ndim - len(shape))))
     ones = tuple(i for i, n in enumerate(shape) if n == 1 and total.shape[i : i + 1] != (1,))

@@ -1,4 +1,4 @@
-"""Chapter 2, continued: a tensor is an array that remembers how it was made.
+"""Chapter 1, continued: a tensor is an array that remembers how it was made.
 
 A tensor that results from an operation carries the operation's node (graph.py); one that you make
 yourself is a leaf, and a place for its gradient.
@@ -6,8 +6,6 @@ yourself is a leaf, and a place for its gradient.
     x = Tensor(3.0, requires_grad=True)
     y = x * x
     y.backward()                # x.grad is now 6.0
-
-The rules of the house:
 
 - A Tensor holds float32 or float64, and an operation never changes which. Numbers and plain
   arrays that meet a Tensor adopt its precision; two Tensors of different precision are an error.
@@ -20,7 +18,8 @@ The rules of the house:
   `zero_grad`. `backward` frees the graph as it goes, unless told to keep it.
 - First derivatives only.
 
-Next: how an operation may be called (signature.py).
+What Python's own functions do with a tensor is told later (manners.py). Next: who computes an
+operation (dispatch.py).
 """
 
 from __future__ import annotations
@@ -31,31 +30,19 @@ from typing import Any, cast
 
 import numpy as np
 
-from tinyattn.backend import (
-    Array,
-    array_module,
-    asarray,
-    asnumpy,
-    device_of,
-    is_array,
-    plain_number,
-)
+from tinyattn.backend import Array, asarray, asnumpy, device_of, is_array, plain_number
 from tinyattn.graph import Node, sweep
 
 OPS: dict[str, Callable[..., Any]] = {}
 """Every operation by name. `@op` enters them; operators, tests and documentation look them up."""
 
 
-def _binary(name: str) -> Callable[[Tensor, Any], Tensor]:
-    return lambda a, b: OPS[name](a, b)
+def _call(name: str) -> Callable[..., Tensor]:
+    return lambda x, *args, **options: OPS[name](x, *args, **options)
 
 
 def _reflected(name: str) -> Callable[[Tensor, Any], Tensor]:
     return lambda a, b: OPS[name](b, a)
-
-
-def _method(name: str) -> Callable[..., Tensor]:
-    return lambda x, *args, **options: OPS[name](x, *args, **options)
 
 
 def _compare(compare: Callable[[Any, Any], Any]) -> Callable[[Tensor, Any], Array]:
@@ -76,32 +63,23 @@ class Tensor:
     """
 
     _data: Array
-    _writable = False
+    _in_place = False  # whether the values may change in place
     version: int
-    __slots__ = (
-        "__weakref__", "_data", "_grad", "_node", "_storage", "name", "requires_grad", "version",
-    )  # fmt: skip
+    __slots__ = ("__weakref__", "_data", "_grad", "_node", "name", "requires_grad", "version")
     __array_priority__ = 1000  # so that `array + tensor` asks our __radd__ and not NumPy's add
     __hash__ = object.__hash__  # == compares values, but a Tensor in a dict stands for itself
 
     def __init__(
-        self,
-        data: Any,
-        *,
-        requires_grad: bool = False,
-        dtype: Any = None,
-        device: str | None = None,
-        name: str = "",
-    ) -> None:
+        self, data: Any, *, requires_grad: bool = False, dtype: Any = None,
+        device: str | None = None, name: str = "",
+    ) -> None:  # fmt: skip
         values = data._data if isinstance(data, Tensor) else data
         on = device or (device_of(values).name if is_array(values) else "cpu")
-        self._data = self._guarded(_floating(asarray(values, dtype, device=on), copy=True))
-        self._grad: Array | None = None
-        self.requires_grad = requires_grad
-        self.name = name
-        self.version = 0
+        values = _floating(asarray(values, dtype, device=on), copy=True)
+        self._data = values if self._in_place else _frozen(values)
         self._node: Node | None = None
-        self._storage: Array | None = None
+        self._grad: Array | None = None
+        self.requires_grad, self.name, self.version = requires_grad, name, 0
 
     @property
     def data(self) -> Array:
@@ -112,20 +90,18 @@ class Tensor:
     def data(self, values: Any) -> None:
         if self._node is not None:
             raise RuntimeError("data: only a leaf can be assigned; this is the result of an op")
-        if (
-            self._writable and values is self._data
-        ):  # `x.data -= step` has written there, and assigns it
-            self.changed_in_place()
-            return
-        values = values._data if isinstance(values, Tensor) else values
-        values = _floating(asarray(values, self.dtype, device=self.device), copy=True)
-        if values.shape != self.shape:
-            raise ValueError(f"data: {self.describe()} cannot take values of shape {values.shape}")
-        if self._storage is None:
-            self._data = self._guarded(values)
-        else:
-            self._storage[...] = values
-            self.changed_in_place()
+        if values is not self._data:  # which `x.data -= step` has changed, and assigns
+            values = values._data if isinstance(values, Tensor) else values
+            values = _floating(asarray(values, self.dtype, device=self.device), copy=True)
+            if values.shape != self.shape:
+                raise ValueError(
+                    f"data: {self.describe()} cannot take values of shape {values.shape}"
+                )
+            if not self._in_place:
+                self._data = _frozen(values)
+                return
+            self._data[...] = values
+        self.changed_in_place()
 
     @property
     def grad(self) -> Array | None:
@@ -146,53 +122,24 @@ class Tensor:
                 )
         self._grad = values
 
-    def share(self, storage: Array) -> None:
-        """Let this leaf live in `storage`, an array of its shape, whose owner may write to it."""
-        self._storage = storage
-        self._data = self._guarded(storage.view())
-
-    def _guarded(self, values: Array) -> Array:
-        """Values that nobody else holds, as this tensor keeps them."""
-        return values if self._writable else _frozen(values)
-
     def changed_in_place(self) -> None:
-        """The owner of the storage has written to it: graphs that used the old values are void."""
+        """Somebody has written to the values: graphs that used the old ones are void."""
         self.version += 1
 
     # -- what it is ---------------------------------------------------------------------------
 
-    @property
-    def xp(self) -> Any:
-        """The array module: numpy or cupy."""
-        return array_module(self._data)
-
-    @property
-    def device(self) -> str:
-        """Where the values live: "cpu" or "cuda"."""
-        return device_of(self._data).name
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The size of each axis."""
-        return tuple(self._data.shape)
-
-    @property
-    def dtype(self) -> Any:
-        """The precision: float32 or float64."""
-        return self._data.dtype
-
-    @property
-    def ndim(self) -> int:
-        """How many axes."""
-        return int(self._data.ndim)
-
-    @property
-    def size(self) -> int:
-        """How many numbers."""
-        return int(self._data.size)
+    xp = property(lambda self: device_of(self._data).xp, doc="The array module: numpy or cupy.")
+    device = property(lambda self: device_of(self._data).name, doc='"cpu" or "cuda".')
+    shape = property(lambda self: tuple(self._data.shape), doc="The size of each axis.")
+    dtype = property(lambda self: self._data.dtype, doc="The precision: float32 or float64.")
+    ndim = property(lambda self: int(self._data.ndim), doc="How many axes.")
+    size = property(lambda self: int(self._data.size), doc="How many numbers.")
 
     def __len__(self) -> int:
         return len(self._data)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (self[i] for i in range(len(self)))
 
     def __repr__(self) -> str:
         values = np.array2string(asnumpy(self._data), precision=4, threshold=20, prefix="Tensor(")
@@ -209,41 +156,11 @@ class Tensor:
 
     __float__ = item
 
-    def __int__(self) -> int:
-        return int(self.item())
-
-    def __round__(self, digits: int | None = None) -> float:
-        return round(self.item(), digits)
-
-    def __format__(self, spec: str) -> str:
-        """`f"{loss:.3f}"`, of a tensor with one element; without a format, as `str`."""
-        if spec and self.size != 1:
-            raise TypeError(f"format {spec!r}: only a tensor with one element can be written as a "
-                            f"number; got shape {self.shape}")  # fmt: skip
-        return format(self.item() if spec else str(self), spec)
-
-    def __bool__(self) -> bool:
-        return bool(asnumpy(self._data))
-
     def numpy(self) -> np.ndarray:
         """The values on the host, as an array of its own."""
         return np.array(asnumpy(self._data))
 
-    def detach(self) -> Tensor:
-        """The same values with no memory of how they were made."""
-        return Tensor(self._data)
-
-    def __array__(self, *args: Any, **kwargs: Any) -> np.ndarray:
-        raise TypeError(
-            "a function of NumPy would lose the gradient of a Tensor x: use that of tinyattn.ops, "
-            "such as ops.exp(x) for np.exp(x), or x.numpy() for the values alone"
-        )
-
-    def __reduce__(self) -> Any:
-        """Copies and pickles are leaves with the same values, in memory of their own."""
-        return _leaf, (type(self), self._data, self.requires_grad, self.name, self.grad)
-
-    # -- gradients ----------------------------------------------------------------------------
+    # -- gradients, and leaves of another kind ------------------------------------------------
 
     def backward(self, cotangent: Any = None, *, retain_graph: bool = False) -> None:
         """Add d(self · cotangent)/d(leaf) to `.grad` of every leaf that requires it.
@@ -263,78 +180,54 @@ class Tensor:
         """Forget the gradient, so that the next one starts from nothing."""
         self.grad = None
 
-    # -- moving -------------------------------------------------------------------------------
+    def detach(self) -> Tensor:
+        """The same values with no memory of how they were made."""
+        return Tensor(self._data)
 
     def to(self, device: str) -> Tensor:
         """This tensor if it lives on `device`, else a leaf there with the same values.
 
         Raises: RuntimeError if the result of an op would have to move.
         """
-        if device == self.device:
-            return self
-        self._must_be_leaf("to")
-        return Tensor(self._data, requires_grad=self.requires_grad, device=device, name=self.name)
+        return self if device == self.device else self._copy("to", device=device)
+
+    def astype(self, dtype: Any) -> Tensor:
+        """A leaf with the same values in `dtype`. Raises: RuntimeError for the result of an op."""
+        return self._copy("astype", dtype=dtype)
+
+    def _copy(self, where: str, **options: Any) -> Tensor:
+        if self._node is not None:
+            raise RuntimeError(f"{where}: the gradient would not flow through; detach() first")
+        return Tensor(self._data, requires_grad=self.requires_grad, name=self.name, **options)
 
     # -- operators and methods that are ops: one aligned list -----------------------------------
 
-    __add__, __radd__ = _binary("add"), _reflected("add")
-    __sub__, __rsub__ = _binary("subtract"), _reflected("subtract")
-    __mul__, __rmul__ = _binary("multiply"), _reflected("multiply")
-    __truediv__, __rtruediv__ = _binary("divide"), _reflected("divide")
-    __pow__, __rpow__ = _binary("power"), _reflected("power")
-    __matmul__, __rmatmul__ = _binary("matmul"), _reflected("matmul")
-    __neg__, __abs__ = _method("negative"), _method("absolute")
-    __getitem__ = _binary("getitem")
+    __add__, __radd__ = _call("add"), _reflected("add")
+    __sub__, __rsub__ = _call("subtract"), _reflected("subtract")
+    __mul__, __rmul__ = _call("multiply"), _reflected("multiply")
+    __truediv__, __rtruediv__ = _call("divide"), _reflected("divide")
+    __pow__, __rpow__ = _call("power"), _reflected("power")
+    __matmul__, __rmatmul__ = _call("matmul"), _reflected("matmul")
+    __neg__, __abs__, __getitem__ = map(_call, ("negative", "absolute", "getitem"))
 
-    __lt__, __le__ = _compare(operator.lt), _compare(operator.le)
-    __gt__, __ge__ = _compare(operator.gt), _compare(operator.ge)
-    __eq__ = _compare(operator.eq)  # elementwise, as in NumPy
-    __ne__ = _compare(operator.ne)
+    __lt__, __le__ = map(_compare, (operator.lt, operator.le))
+    __gt__, __ge__ = map(_compare, (operator.gt, operator.ge))
+    __eq__, __ne__ = _compare(operator.eq), _compare(operator.ne)  # elementwise, as in NumPy
 
-    exp, log, sqrt = _method("exp"), _method("log"), _method("sqrt")
-    tanh, sigmoid, erf, abs = map(_method, ("tanh", "sigmoid", "erf", "absolute"))
-    clip = _method("clip")
-
-    sum, mean, max, min = map(_method, ("sum", "mean", "max", "min"))
-    var, std, norm = map(_method, ("var", "std", "norm"))
-    cumsum, logsumexp = map(_method, ("cumsum", "logsumexp"))
+    exp, log, sqrt, tanh, sigmoid = map(_call, ("exp", "log", "sqrt", "tanh", "sigmoid"))
+    erf, abs, clip = map(_call, ("erf", "absolute", "clip"))
+    sum, mean, max, min = map(_call, ("sum", "mean", "max", "min"))
+    var, std, norm = map(_call, ("var", "std", "norm"))
+    cumsum, logsumexp, log_softmax = map(_call, ("cumsum", "logsumexp", "log_softmax"))
     softmax = lambda x, axis=-1: OPS["softmax"](x, axis=axis)  # noqa: E731
-    log_softmax = _method("log_softmax")
-
-    reshape, transpose, swapaxes = map(_method, ("reshape", "transpose", "swapaxes"))
-    squeeze, expand_dims = map(_method, ("squeeze", "expand_dims"))
-    broadcast_to, flip = map(_method, ("broadcast_to", "flip"))
-    take, gather = map(_method, ("take", "gather"))
+    reshape, transpose, swapaxes = map(_call, ("reshape", "transpose", "swapaxes"))
+    squeeze, expand_dims, flip = map(_call, ("squeeze", "expand_dims", "flip"))
+    broadcast_to, take, gather = map(_call, ("broadcast_to", "take", "gather"))
 
     @property
     def T(self) -> Tensor:
         """All axes reversed, as in NumPy; use swapaxes(-1, -2) to transpose a stack of matrices."""
         return self.transpose()
-
-    def astype(self, dtype: Any) -> Tensor:
-        """A leaf with the same values in `dtype`. Raises: RuntimeError for the result of an op."""
-        self._must_be_leaf("astype")
-        return Tensor(self._data, dtype=dtype, requires_grad=self.requires_grad, name=self.name)
-
-    def _must_be_leaf(self, where: str) -> None:
-        if self._node is not None:
-            raise RuntimeError(f"{where}: the gradient would not flow through; detach() first")
-
-    def __iter__(self) -> Iterator[Tensor]:
-        return (self[i] for i in range(len(self)))
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        raise TypeError(
-            "a Tensor cannot be assigned to in place: make a new one with where(), scatter_add() "
-            "or concatenate(), or assign a whole array to .data of a leaf"
-        )
-
-
-def _leaf(kind: type[Tensor], data: Array, requires: bool, name: str, grad: Any) -> Tensor:
-    """Undo `Tensor.__reduce__`."""
-    leaf = kind(data, name=name)
-    leaf.requires_grad, leaf.grad = requires, None if grad is None else grad.copy()
-    return leaf
 
 
 def _floating(values: Array, *, copy: bool) -> Array:
@@ -356,10 +249,8 @@ def _frozen(values: Array) -> Array:
 def result(data: Array, node: Node | None) -> Tensor:
     """The Tensor that an op returns: `data` itself, not a copy, made by `node`."""
     tensor = Tensor.__new__(Tensor)
-    tensor._data = _frozen(data)
-    tensor._node, tensor._storage = node, None
-    tensor._grad, tensor.requires_grad = None, node is not None
-    tensor.name, tensor.version = "", 0
+    tensor._data, tensor._node, tensor._grad = _frozen(data), node, None
+    tensor.requires_grad, tensor.name, tensor.version = node is not None, "", 0
     return tensor
 
 
@@ -374,21 +265,21 @@ def gradients(
     """
     if not output.requires_grad:
         raise RuntimeError("backward: no leaf behind this tensor requires a gradient")
+    if cotangent is None and output.shape != ():
+        raise ValueError(
+            f"backward: a tensor of shape {output.shape} needs a cotangent of that shape; "
+            "only a single number can go without"
+        )
     if cotangent is None:
-        if output.shape != ():
-            raise ValueError(
-                f"backward: a tensor of shape {output.shape} needs a cotangent of that shape; "
-                "only a single number can go without"
-            )
         cotangent = output.xp.ones_like(output._data)
-    elif isinstance(cotangent, Tensor):
-        cotangent = cotangent._data
-    cotangent = asarray(cotangent, output.dtype, device=output.device)
-    if tuple(cotangent.shape) != output.shape:
+    given = cotangent._data if isinstance(cotangent, Tensor) else cotangent
+    g = asarray(given, output.dtype, device=output.device)
+    if tuple(g.shape) != output.shape:
         raise ValueError(
             f"backward: the cotangent must have the tensor's shape {output.shape}; "
-            f"got {tuple(cotangent.shape)}"
+            f"got {tuple(g.shape)}"
         )
-    reached = sweep(output._node or output, cotangent, keep=retain_graph)
-    leaves = cast("list[tuple[Tensor, Array]]", reached)
-    return [(leaf, asarray(g, device=leaf.device)) for leaf, g in leaves]
+    reached = cast(
+        "list[tuple[Tensor, Array]]", sweep(output._node or output, g, keep=retain_graph)
+    )
+    return [(leaf, asarray(gradient, device=leaf.device)) for leaf, gradient in reached]

@@ -109,8 +109,8 @@ def _about_machine() -> dict[str, Any]:
     import numpy as np
 
     from tinyattn.attention import spell_out
-    from tinyattn.backend import describe_gpu
     from tinyattn.dispatch import KERNELS, switched_off
+    from tinyattn.gpu import describe_gpu
     from tinyattn.models import MECHANISMS
     from tinyattn.report import curves
     from tinyattn.tasks.recipe import recipe_names, recipe_summary

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from tinyattn.backend import Array
 from tinyattn.tensor import Tensor
 
 
@@ -47,13 +48,17 @@ class Parameter(Tensor):
     """
 
     __slots__ = ("role",)
-    _writable = True
+    _in_place = True
 
     def __init__(
         self, data: Any, *, role: Role = Role.TABLE, device: str | None = None, name: str = ""
     ) -> None:
         super().__init__(data, requires_grad=True, device=device, name=name)
         self.role = role
+
+    def share(self, storage: Array) -> None:
+        """Let the values live in `storage`, an array of their shape, whose owner may write to it."""
+        self._data = storage
 
     def to(self, device: str) -> Parameter:
         """This parameter if it lives on `device`, else a copy there."""

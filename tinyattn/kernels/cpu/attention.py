@@ -21,7 +21,7 @@ from tinyattn.kernels.cpu.dropout import keep
 from tinyattn.kernels.cpu.pairs import Pairs, Part
 from tinyattn.kernels.cpu.selected import Selection
 from tinyattn.noise import Noise, Site
-from tinyattn.signature import Mask
+from tinyattn.op import Mask
 
 
 @kernel("attention", "cpu")

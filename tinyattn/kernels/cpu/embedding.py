@@ -7,7 +7,7 @@ from typing import Any
 from tinyattn.backend import Array
 from tinyattn.dispatch import kernel
 from tinyattn.kernels.cpu.sums import add_at
-from tinyattn.signature import Index
+from tinyattn.op import Index
 
 
 def _why_not(xp: Any, weight: Array, ids: Index) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 
 from tinyattn.backend import Array
 from tinyattn.kernels.cpu.tiles import tiles
-from tinyattn.signature import Mask
+from tinyattn.op import Mask
 
 QUERIES, KEYS = (64, 256), 512
 """Queries of a tile, fewest and most, and keys. Few queries leave out more of the future, many

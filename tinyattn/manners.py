@@ -1,0 +1,64 @@
+"""What Python itself may ask of a tensor: a number, a text, a copy; and what it may not.
+
+A reader can skip this: it changes no value and no gradient. Class `Tensor` is extended here, so
+that chapter 1 has what a gradient needs and no more.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tinyattn.backend import Array, asnumpy
+from tinyattn.tensor import Tensor
+
+
+class _Manners(Tensor):
+    """Methods that `Tensor` gets."""
+
+    __slots__ = ()
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __round__(self, digits: int | None = None) -> float:
+        return round(self.item(), digits)
+
+    def __format__(self, spec: str) -> str:
+        """`f"{loss:.3f}"`, of a tensor with one element; without a format, as `str`."""
+        if spec and self.size != 1:
+            raise TypeError(f"format {spec!r}: only a tensor with one element can be written as a "
+                            f"number; got shape {self.shape}")  # fmt: skip
+        return format(self.item() if spec else str(self), spec)
+
+    def __bool__(self) -> bool:
+        return bool(asnumpy(self._data))
+
+    def __array__(self, *args: Any, **kwargs: Any) -> np.ndarray:
+        raise TypeError(
+            "a function of NumPy would lose the gradient of a Tensor x: use that of tinyattn.ops, "
+            "such as ops.exp(x) for np.exp(x), or x.numpy() for the values alone"
+        )
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise TypeError(
+            "a Tensor cannot be assigned to in place: make a new one with where(), scatter_add() "
+            "or concatenate(), or assign a whole array to .data of a leaf"
+        )
+
+    def __reduce__(self) -> Any:
+        """Copies and pickles are leaves with the same values, in memory of their own."""
+        return _leaf, (type(self), self._data, self.requires_grad, self.name, self.grad)
+
+
+def _leaf(kind: type[Tensor], data: Array, requires: bool, name: str, grad: Any) -> Tensor:
+    """Undo `Tensor.__reduce__`."""
+    leaf = kind(data, name=name)
+    leaf.requires_grad, leaf.grad = requires, None if grad is None else grad.copy()
+    return leaf
+
+
+for _name, _method in vars(_Manners).items():
+    if getattr(_method, "__module__", "") == __name__ and callable(_method):
+        setattr(Tensor, _name, _method)
