@@ -43,7 +43,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib import import_module
 from importlib.util import find_spec
 
-from tinyattn import calls, gpu, manners, ops
+from tinyattn import ops
 from tinyattn.dispatch import formulas
 from tinyattn.gradcheck import gradcheck
 from tinyattn.graph import no_grad
@@ -54,8 +54,8 @@ try:
 except PackageNotFoundError:  # run from a checkout that was not installed
     __version__ = "0+unknown"
 
-for _room in ("kernels", "parallel"):  # the engine room, which may have been deleted
-    if find_spec(f"tinyattn.{_room}"):
+for _room in ("calls", "manners", "gpu", "kernels", "parallel"):
+    if find_spec(f"tinyattn.{_room}"):  # the engine room may have been deleted
         import_module(f"tinyattn.{_room}")
 
 __all__ = ["Tensor", "__version__", "formulas", "gradcheck", "no_grad", "ops"]

@@ -19,6 +19,11 @@ class _Manners(Tensor):
 
     __slots__ = ()
 
+    def __repr__(self) -> str:
+        values = np.array2string(asnumpy(self._data), precision=4, threshold=20, prefix="Tensor(")
+        origin = f", made by {self._node.name}" if self._node else ""
+        return f"Tensor({values}, {self.dtype}{origin}{', requires_grad' * self.requires_grad})"
+
     def __int__(self) -> int:
         return int(self.item())
 
@@ -49,12 +54,15 @@ class _Manners(Tensor):
 
     def __reduce__(self) -> Any:
         """Copies and pickles are leaves with the same values, in memory of their own."""
-        return _leaf, (type(self), self._data, self.requires_grad, self.name, self.grad)
+        own = {"role": self.role} if hasattr(self, "role") else {}  # of a Parameter
+        return _leaf, (type(self), self._data, self.requires_grad, self.name, self.grad, own)
 
 
-def _leaf(kind: type[Tensor], data: Array, requires: bool, name: str, grad: Any) -> Tensor:
+def _leaf(
+    kind: type[Tensor], data: Array, requires: bool, name: str, grad: Any, own: dict[str, Any]
+) -> Tensor:
     """Undo `Tensor.__reduce__`."""
-    leaf = kind(data, name=name)
+    leaf = kind(data, name=name, **own)
     leaf.requires_grad, leaf.grad = requires, None if grad is None else grad.copy()
     return leaf
 

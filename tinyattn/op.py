@@ -19,7 +19,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any, cast, overload
 
 from tinyattn.backend import Array, asarray, device_of, is_array
 from tinyattn.dispatch import FORMULAS, Function, choose, dispatched
@@ -57,6 +57,10 @@ def observed(observer: Observer) -> Iterator[None]:
         _observers.remove(observer)
 
 
+@overload
+def op(function: Function) -> Callable[..., Tensor]: ...
+@overload
+def op(*, check: Function) -> Callable[[Function], Callable[..., Tensor]]: ...
 def op(function: Function | None = None, *, check: Function | None = None) -> Any:
     """Make a Tensor operation of `function(xp, *arrays, **options) -> (value, vjp)`.
 
@@ -121,19 +125,22 @@ def _node(name: str, values: list[Any], sources: list[Source], vjp: Any) -> Node
     if not needed:
         return None
     count, shapes = len(values), [values[i].shape for i in needed]
-    vjps = None if callable(vjp) else [vjp[i] for i in needed]  # arrays of the others are let go
-    together = vjp if callable(vjp) else None
+    if callable(vjp):
 
-    def pull(g: Array) -> list[Array]:
-        if vjps is not None:
-            shares = [f(g) for f in vjps]
-        else:
-            made = together(g)
+        def shares(g: Array) -> Any:
+            made = vjp(g)
             if not (isinstance(made, tuple) and len(made) == count):
                 raise TypeError(f"{name}: its vjp must return {count} gradients in a tuple, one "
                                 f"for each array; got {type(made).__name__}")  # fmt: skip
-            shares = [made[i] for i in needed]
-        return [_sum_to(name, share, shape) for share, shape in zip(shares, shapes, strict=True)]
+            return (made[i] for i in needed)
+    else:
+        vjps = [vjp[i] for i in needed]  # the others, and the arrays they hold, are let go
+
+        def shares(g: Array) -> Any:
+            return (f(g) for f in vjps)
+
+    def pull(g: Array) -> list[Array]:
+        return [_sum_to(name, share, s) for share, s in zip(shares(g), shapes, strict=True)]
 
     return Node(name, [source for source in sources if source is not None], pull)
 

@@ -129,22 +129,33 @@ class Tensor:
     # -- what it is ---------------------------------------------------------------------------
 
     xp = property(lambda self: device_of(self._data).xp, doc="The array module: numpy or cupy.")
-    device = property(lambda self: device_of(self._data).name, doc='"cpu" or "cuda".')
-    shape = property(lambda self: tuple(self._data.shape), doc="The size of each axis.")
     dtype = property(lambda self: self._data.dtype, doc="The precision: float32 or float64.")
-    ndim = property(lambda self: int(self._data.ndim), doc="How many axes.")
-    size = property(lambda self: int(self._data.size), doc="How many numbers.")
+
+    @property
+    def device(self) -> str:
+        """Where the values live: "cpu" or "cuda"."""
+        return device_of(self._data).name
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The size of each axis."""
+        return tuple(self._data.shape)
+
+    @property
+    def ndim(self) -> int:
+        """How many axes."""
+        return int(self._data.ndim)
+
+    @property
+    def size(self) -> int:
+        """How many numbers."""
+        return int(self._data.size)
 
     def __len__(self) -> int:
         return len(self._data)
 
     def __iter__(self) -> Iterator[Tensor]:
         return (self[i] for i in range(len(self)))
-
-    def __repr__(self) -> str:
-        values = np.array2string(asnumpy(self._data), precision=4, threshold=20, prefix="Tensor(")
-        origin = f", made by {self._node.name}" if self._node else ""
-        return f"Tensor({values}, {self.dtype}{origin}{', requires_grad' * self.requires_grad})"
 
     def describe(self) -> str:
         """Its name and shape, for error messages."""

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tinyattn.backend import Array
+from tinyattn.dispatch import Function
 from tinyattn.measure.counting import multiply_adds
-from tinyattn.op import Function
 
 PARTS = BETWEEN, CLIPPING, OPTIMIZER, MAIN = "between ops", "clipping", "optimizer", "main thread"
 """What a step does beside its ops: the rest of both passes through the model, which is Python, and

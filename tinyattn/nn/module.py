@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from enum import Enum
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -57,7 +56,7 @@ class Parameter(Tensor):
         self.role = role
 
     def share(self, storage: Array) -> None:
-        """Let the values live in `storage`, an array of their shape, whose owner may write to it."""
+        """Let the values live in `storage`, an array of their shape that others may write to."""
         self._data = storage
 
     def to(self, device: str) -> Parameter:
@@ -67,11 +66,6 @@ class Parameter(Tensor):
     def like(self, data: Any, device: str | None = None) -> Parameter:
         """A parameter with the same role and name, and other values."""
         return Parameter(data, role=self.role, device=device, name=self.name)
-
-    def __reduce__(self) -> Any:
-        """Copies and pickles keep the role too."""
-        make, (kind, *rest) = super().__reduce__()
-        return make, (partial(kind, role=self.role), *rest)
 
 
 class Module:

@@ -45,6 +45,7 @@ def _why_not(xp: Any, x: Array, *, rate: float, noise: Noise | None) -> str:
 @kernel("dropout", "cuda", _why_not)
 def dropout(xp: Any, x: Array, *, rate: float, noise: Noise | None) -> Any:
     """`ops.dropout` in one launch, and backward in one."""
+    assert noise is not None
     leading: tuple[int, ...] = x.shape[:-1]
     second, third = (1, 1, *leading)[-2:]
     width, axes = x.shape[-1], x.ndim - 1
