@@ -3,6 +3,7 @@
 import ast
 import inspect
 import re
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -177,6 +178,6 @@ def test_only_a_command_with_workers_is_told_to_take_fewer(
         threading.Thread().start()
 
     monkeypatch.setattr(threading.Thread, "start", start)
-    monkeypatch.setattr("tinyattn.data.world.make_world", make_world)
+    monkeypatch.setattr(sys.modules["tinyattn.cli.world"], "make_world", make_world)
     told = tinyattn("world", "--out", "nowhere", status=DATA).stderr
     assert "starts no more threads\n" in told

@@ -19,15 +19,24 @@ from importlib.util import find_spec
 from typing import Any, NoReturn
 
 import click
+
+from tinyattn.data.text import DataError
+from tinyattn.data.world import WorldExists
+from tinyattn.models.generate import ScoresError
+from tinyattn.training.checkpoint import CheckpointError
+from tinyattn.training.loop import TrainingFailed
+from tinyattn.training.ranks import MissingMPI, RanksDiffer, started
+from tinyattn.training.settings import SettingError
+from tinyattn.training.signals import Interrupted
+from tinyattn.tasks.recipe import home_of
+from tinyattn.training.ranks import ALONE, all_ranks
 import numpy as np
 
 from tinyattn import __version__
 from tinyattn.cli.claims import claims
-from tinyattn.cli.compare import compare
 from tinyattn.cli.info import info
-from tinyattn.cli.options import DeviceMissing
+from tinyattn.cli import options as opt
 from tinyattn.cli.parse import parse
-from tinyattn.cli.profile import profile
 from tinyattn.cli.streams import complain, open_streams
 from tinyattn.cli.types import option_for
 from tinyattn.cli.train import finetune, pretrain, quickstart
@@ -50,20 +59,12 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; a user's error ends with status 1 (bad data or file) or 2 (bad usage)."""
-        from tinyattn.data.text import DataError
-        from tinyattn.data.world import WorldExists
-        from tinyattn.models.generate import ScoresError
-        from tinyattn.training.checkpoint import CheckpointError
-        from tinyattn.training.loop import TrainingFailed
-        from tinyattn.training.ranks import MissingMPI, RanksDiffer, started
-        from tinyattn.training.settings import SettingError
-        from tinyattn.training.signals import Interrupted
 
         try:
             return super().invoke(ctx)
         except (DataError, CheckpointError, ScoresError, TrainingFailed) as error:
             _fail(str(error), 1)
-        except (SettingError, DeviceMissing, WorldExists, MissingMPI, NoThreads) as error:
+        except (SettingError, WorldExists, MissingMPI, NoThreads) as error:
             _fail(str(error), 2)
         except RanksDiffer as error:
             _fail(str(error), 2, all_know=True)
@@ -99,8 +100,6 @@ def _with_setting(error: click.UsageError) -> str:
     """What is wrong with a command; of an option that is a setting, or is called otherwise here,
     what to type instead."""
     if isinstance(error, click.NoSuchOption) and error.ctx is not None:
-        from tinyattn.tasks.recipe import home_of
-
         typed = error.option_name.lstrip("-").replace("-", "_")
         if instead := option_for(typed, error.ctx.command):
             return f"{error.message.rstrip('.')}; did you mean {instead}?"
@@ -119,8 +118,6 @@ PATIENCE = 1.0
 
 def _fail(message: str, status: int, *, all_know: bool = False) -> NoReturn:
     """Say why in one line and leave; of several processes that all know, the first says it."""
-    from tinyattn.training.ranks import ALONE, MissingMPI, all_ranks
-
     try:
         ranks = all_ranks(np)
     except MissingMPI:
@@ -162,14 +159,10 @@ def main(ctx: click.Context, formulas: str) -> None:
     warnings.simplefilter("ignore", RuntimeWarning)  # what is not finite is noticed, and said once
     keep_freed_memory(np)
     if names := names_in(formulas):
-        try:
+        with opt.wrong("--formulas"):
             ctx.with_resource(by_formulas(*names))  # until the command ends
-        except ValueError as error:
-            raise click.BadParameter(str(error), param_hint="--formulas") from error
     command = ctx.invoked_subcommand
     if command not in ("pretrain", "finetune"):
-        from tinyattn.training.ranks import started
-
         number, to_be_alone = started(np)
         if number > 1:
             raise click.UsageError(f"several processes can share pretrain and finetune, not "
@@ -182,5 +175,8 @@ for command in (
 ):  # fmt: skip
     main.add_command(command)
 if find_spec("tinyattn.measure"):  # it belongs to the engine room, which may have been deleted
+    from tinyattn.cli.compare import compare
+    from tinyattn.cli.profile import profile
+
     main.add_command(compare)
     main.add_command(profile)

@@ -10,6 +10,12 @@ from tinyattn.cli import options as opt
 from tinyattn.cli.outputs import check_target, note_no_picture
 from tinyattn.cli.types import FILE, Amount
 from tinyattn.limits import MOST_POSITIONS, brief
+from tinyattn.measure import compare as run
+from tinyattn.measure.comparison import LENGTHS
+from tinyattn.measure.comparison_report import as_table, save_picture
+from tinyattn.models import MECHANISMS
+from tinyattn.report.curves import NoPicture, NotInstalled, new_figure
+from tinyattn.report.progress import Progress
 
 
 def _lengths(ctx: click.Context, parameter: click.Parameter, text: str | None) -> list[int] | None:
@@ -54,13 +60,6 @@ def compare(
     tinyattn compare --picture attention.png
     tinyattn compare --attention bigbird,block=16 --attention linformer --lengths 1024,8192
     """
-    from tinyattn.measure import compare as run
-    from tinyattn.measure.comparison import LENGTHS
-    from tinyattn.measure.comparison_report import as_table, save_picture
-    from tinyattn.models import MECHANISMS
-    from tinyattn.report.curves import NoPicture, NotInstalled, new_figure
-    from tinyattn.report.progress import Progress
-
     names = tuple(dict.fromkeys(names)) or tuple(MECHANISMS)
     if width % heads:
         raise click.BadParameter(f"must divide the width {width}; got {heads}",

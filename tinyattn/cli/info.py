@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from tinyattn import __version__
+from tinyattn.attention import spell_out
 from tinyattn.cli import options as opt
 from tinyattn.cli.types import FILE
+from tinyattn.dispatch import FORMULAS, FORMULAS_VARIABLE, KERNELS, switched_off
+from tinyattn.gpu import describe_gpu
+from tinyattn.models import MECHANISMS
+from tinyattn.report import curves
 from tinyattn.report.table import Column, table
+from tinyattn.tasks.recipe import load_recipe, recipe_names, recipe_summary, to_toml
+from tinyattn.tasks.runs import load_run
+from tinyattn.threads import cores_and_blas
 
 
 @click.command()
@@ -26,8 +35,6 @@ def info(start: Path | None, recipe: str | None, kernels: bool) -> None:
 
     With --kernels, what each formula of the book can be computed by.
     """
-    from tinyattn.tasks.recipe import load_recipe, to_toml
-
     if sum(map(bool, (start, recipe, kernels))) > 1:
         raise click.UsageError("give either --from RUN or --recipe NAME or --kernels")
     if recipe:
@@ -58,27 +65,22 @@ KERNEL_COLUMNS = [
 ]  # fmt: skip
 
 
+def _kernels_on(device: str) -> list[str]:
+    return sorted(name for name, where in KERNELS if where == device)
+
+
 def _kernels() -> list[dict[str, str]]:
-    """A row for each kernel, and one for each formula that has none: which calls it takes."""
-    from tinyattn.dispatch import FORMULAS, KERNELS
-
-    rows = [
-        {"name": name, "device": device, "takes": _first_line(kernel.why_not)}
-        for (name, device), kernel in KERNELS.items()
-    ]
+    """A row for each kernel, and which calls it takes; then one for each formula without any."""
+    rows = []
+    for (name, device), kernel in sorted(KERNELS.items()):
+        takes = (inspect.getdoc(kernel.why_not) or "") if kernel.why_not else ""
+        rows.append({"name": name, "device": device, "takes": takes.partition("\n")[0]})
     alone = FORMULAS.keys() - {name for name, _ in KERNELS}
-    rows += [{"name": name, "device": "", "takes": ""} for name in alone]
-    return sorted(rows, key=lambda row: (not row["device"], row["name"], row["device"]))
-
-
-def _first_line(function: Callable[..., Any] | None) -> str:
-    return (inspect.getdoc(function) or "").partition("\n")[0] if function else ""
+    return rows + [{"name": name, "device": "", "takes": ""} for name in sorted(alone)]
 
 
 def _in_use(off: list[str], **devices: list[str]) -> str:
     """How many kernels there are; which are switched off, and by what."""
-    from tinyattn.dispatch import FORMULAS_VARIABLE
-
     counts = ", ".join(f"{device} {len(names)}" for device, names in devices.items() if names)
     by = [FORMULAS_VARIABLE] * bool(os.environ.get(FORMULAS_VARIABLE))
     group = click.get_current_context().find_root()
@@ -89,8 +91,6 @@ def _in_use(off: list[str], **devices: list[str]) -> str:
 
 
 def _about_run(start: Path) -> dict[str, Any]:
-    from tinyattn.tasks.runs import load_run
-
     trained = load_run(start)
     formulas = trained.about.get("formulas")
     return {
@@ -106,16 +106,6 @@ def _about_run(start: Path) -> dict[str, Any]:
 
 
 def _about_machine() -> dict[str, Any]:
-    import numpy as np
-
-    from tinyattn.attention import spell_out
-    from tinyattn.dispatch import KERNELS, switched_off
-    from tinyattn.gpu import describe_gpu
-    from tinyattn.models import MECHANISMS
-    from tinyattn.report import curves
-    from tinyattn.tasks.recipe import recipe_names, recipe_summary
-    from tinyattn.threads import cores_and_blas
-
     no_picture = curves.why_none()
     threads, blas = cores_and_blas(np)
     cuda: str | list[str]
@@ -130,11 +120,7 @@ def _about_machine() -> dict[str, Any]:
         "threads": threads,
         "blas": blas,
         "cuda": cuda,
-        "kernels": {"off": switched_off()}
-        | {
-            device: sorted(name for name, on in KERNELS if on == device)
-            for device in ("cpu", "cuda")
-        },
+        "kernels": {"off": switched_off(), "cpu": _kernels_on("cpu"), "cuda": _kernels_on("cuda")},
         "pictures": f"no: {no_picture}" if no_picture else "matplotlib",
         "recipes": {name: recipe_summary(name) for name in recipe_names()},
         "attention": [spell_out(name, MECHANISMS) for name in MECHANISMS],

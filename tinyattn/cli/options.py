@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 
+from tinyattn.backend import get_device
 from tinyattn.cli.streams import note
 from tinyattn.cli.types import FILE, FOLDER, Amount, Choice, parse_penalties, parse_settings
+from tinyattn.data.forms import ADVICE, form_known, look_alike, mixed_forms
+from tinyattn.data.text import DataError, read_pairs
 from tinyattn.limits import MOST_SEED, MOST_WORKERS, seed_of
+from tinyattn.models import possible_positions
+from tinyattn.tasks.recipe import load_recipe
+from tinyattn.tasks.running import RunOptions
+from tinyattn.tasks.runs import held_run, load_run
+from tinyattn.training.checkpoint import CheckpointError
+from tinyattn.training.ranks import all_ranks
+from tinyattn.training.settings import SettingError
 
 Pairs = Sequence[tuple[str, str | None]]
 
@@ -143,16 +154,8 @@ def open_stage(
         base: a recipe's name, or a Recipe; a run that goes on begins with its own.
         extra: settings that other options of the command set.
     """
-    from tinyattn.tasks.recipe import load_recipe
-    from tinyattn.tasks.running import RunOptions
-    from tinyattn.tasks.runs import held_run, load_run
-    from tinyattn.training.checkpoint import CheckpointError
-    from tinyattn.training.ranks import all_ranks
-
-    try:
+    with wrong(error=RuntimeError):
         ranks = all_ranks(np, options["device"])
-    except RuntimeError as error:
-        raise DeviceMissing(str(error)) from error
     asked = settings_of(options["attention"], options["positions"], options["penalties"],
                         options["sets"])  # fmt: skip
     settings = asked | extra
@@ -198,44 +201,50 @@ def settings_of(
     attention: str | None, positions: str | None, penalties: tuple[str, ...], sets: tuple[str, ...]
 ) -> dict[str, Any]:
     """The settings that `model_options` ask for; --set gives way to the others."""
-    from tinyattn.models import possible_positions
-    from tinyattn.training.settings import SettingError
-
     settings = {"model.attention": attention, "model.positions": positions}
     if attention is not None and positions is None:
-        try:
+        with wrong():
             if possible_positions(attention, "rotary") == "learned":
                 settings["model.positions"] = "learned"
-        except ValueError as error:
-            raise SettingError(str(error)) from error
     asked: dict[str, Any] = {key: value for key, value in settings.items() if value is not None}
     asked |= {f"penalty.{k}": v for k, v in parse_penalties(penalties).items()}
     return parse_settings(sets) | asked
 
 
-class DeviceMissing(Exception):
-    """The device that was asked for is not there."""
+@contextmanager
+def wrong(option: str = "", error: type[Exception] = ValueError) -> Iterator[None]:
+    """Inside, such an error is a user's, who typed `option`, or what is a setting: status 2."""
+    try:
+        yield
+    except error as found:
+        kind = click.BadParameter(str(found), param_hint=option) if option else None
+        raise kind or SettingError(str(found)) from found
 
 
 def open_device(name: str, workers: int | None = None) -> str:
     """`name`, if such a device can be used.
 
-    Raises: DeviceMissing with what to install; click.UsageError for workers on a GPU.
+    Raises: SettingError with what to install; click.UsageError for workers on a GPU.
     """
-    from tinyattn.backend import get_device
-
     if workers and name != "cpu":
         raise click.UsageError(f"--workers are threads of the CPU; leave it out with {name}")
-    try:
+    with wrong(error=RuntimeError):
         return get_device(name).name
-    except RuntimeError as error:
-        raise DeviceMissing(str(error)) from error
+
+
+def answered(path: Path, why: str = "") -> list[tuple[str, str]]:
+    """The pairs in a file that have an answer.
+
+    Raises: DataError if there is none; it ends with `why` one is needed.
+    """
+    known = [(question, answer) for question, answer in read_pairs(path) if answer is not None]
+    if not known:
+        raise DataError(f"{path}: no line has a tab and an answer{why}")
+    return known
 
 
 def note_dropped(vocabulary: Any, texts: list[str]) -> None:
     """Say on stderr which characters of `texts` were left out, if any."""
-    from tinyattn.data.forms import form_known
-
     lost = Counter(character for text in texts for character in text
                    if character not in vocabulary.ids)  # fmt: skip
     if lost:
@@ -249,8 +258,6 @@ def note_dropped(vocabulary: Any, texts: list[str]) -> None:
 
 def note_forms(texts: Mapping[Path | None, str | Pairs | None]) -> None:
     """Say on stderr if the texts or pairs of these files have accents in two forms of Unicode."""
-    from tinyattn.data.forms import mixed_forms
-
     known = {
         str(path): text if isinstance(text, str) else "\n".join(f"{q}\t{a}" for q, a in text)
         for path, text in texts.items() if text
@@ -261,8 +268,6 @@ def note_forms(texts: Mapping[Path | None, str | Pairs | None]) -> None:
 
 def note_alike(predictions: Sequence[str], answers: Sequence[str]) -> None:
     """Say on stderr how many answers are wrong by the form of Unicode of their accents alone."""
-    from tinyattn.data.forms import ADVICE, look_alike
-
     if count := sum(map(look_alike, predictions, answers)):
         note(f"{count} of {len(answers)} answers count as wrong and look right: only the form of "
              f"their accents is another; {ADVICE}")  # fmt: skip

@@ -12,6 +12,12 @@ import click
 
 from tinyattn.cli.options import show
 from tinyattn.cli.streams import note
+from tinyattn.data.files import check_writable
+from tinyattn.report import curves
+from tinyattn.tasks.runs import CONFIG, CURVES, PREDICTIONS
+from tinyattn.training.checkpoint import write_errors
+from tinyattn.training.loop import CHECKPOINT
+from tinyattn.training.metrics import METRICS, read_metrics
 
 HEADER_SIZE = 8
 """A safetensors file begins with the length of its header, so many bytes; then comes the header, a
@@ -57,10 +63,6 @@ def _is_safetensors(path: Path) -> bool:
 
 def _files(source: Path) -> list[Path]:
     """The files that are read where a command is told to read `source`."""
-    from tinyattn.tasks.runs import CONFIG
-    from tinyattn.training.loop import CHECKPOINT
-    from tinyattn.training.metrics import METRICS
-
     names = (CHECKPOINT, CONFIG, METRICS)
     return [source / name for name in names] if source.is_dir() else [source]
 
@@ -80,9 +82,6 @@ def predictions_of(start: Path) -> Path:
     Raises: click.UsageError if those that are there may be somebody's own: a checkpoint that is
         named as a file may lie anywhere.
     """
-    from tinyattn.tasks.runs import PREDICTIONS
-    from tinyattn.training.loop import CHECKPOINT
-
     folder = start if start.is_dir() else start.parent
     path = folder / PREDICTIONS
     if os.path.lexists(path) and not (folder / CHECKPOINT).exists():
@@ -96,9 +95,6 @@ def check_target(path: Path, hint: str) -> None:
 
     Raises: click.UsageError for a folder that is not there, or a checkpoint that is.
     """
-    from tinyattn.data.files import check_writable
-    from tinyattn.training.checkpoint import write_errors
-
     if not Path(os.path.realpath(path)).parent.is_dir():
         raise click.BadParameter(f"{path}: no such folder", param_hint=hint)
     _spare_checkpoint(hint, path)
@@ -127,10 +123,6 @@ def draw(folder: Path, title: str) -> list[dict[str, Any]]:
 
     The run is kept, so that a picture that cannot be drawn or written costs no more than a note.
     """
-    from tinyattn.report import curves
-    from tinyattn.tasks.runs import CURVES
-    from tinyattn.training.metrics import METRICS, read_metrics
-
     entries = read_metrics(folder / METRICS)
     if len(entries) > 1:
         try:

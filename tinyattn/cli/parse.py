@@ -9,9 +9,24 @@ from typing import Any
 
 import click
 
+from tinyattn.attention import Penalty
 from tinyattn.cli import options as opt
 from tinyattn.cli.outputs import spare
 from tinyattn.cli.types import FILE, FOLDER, Amount, parse_penalties
+from tinyattn.parsing import ParserConfig
+from tinyattn.parsing.comparison import (
+    PENALTIES,
+    as_table,
+    can_have,
+    compare_penalties,
+    judge,
+    name_of,
+)
+from tinyattn.parsing.conllu import read_conllu
+from tinyattn.parsing.training import SETTINGS
+from tinyattn.report.progress import Progress
+from tinyattn.tasks.running import RunOptions
+from tinyattn.tasks.runs import RUN_FILES
 
 
 @click.command()
@@ -38,16 +53,6 @@ def parse(
     tinyattn parse en_ewt-ud-dev.conllu --penalty near=0.01,cap=16 --out runs/parse
     tinyattn parse en_ewt-ud-test.conllu --from runs/parse/none
     """
-    from tinyattn.attention import Penalty
-    from tinyattn.parsing import ParserConfig
-    from tinyattn.parsing.comparison import PENALTIES, can_have, compare_penalties, judge, name_of
-    from tinyattn.parsing.conllu import read_conllu
-    from tinyattn.parsing.training import SETTINGS
-    from tinyattn.report.progress import Progress
-    from tinyattn.tasks.running import RunOptions
-    from tinyattn.tasks.runs import RUN_FILES
-    from tinyattn.training.settings import SettingError
-
     documents = read_conllu(treebank)
     opt.note_forms({treebank: " ".join(word for d in documents for s in d for word in s.words)})
     if start is not None:
@@ -58,12 +63,9 @@ def parse(
         _show([judge(start, sentences, device=opt.open_device(device))])
         return
     attention = attention or ParserConfig.attention  # the layers' own, which looks both ways
-    if penalties:
-        try:
-            wanted = [Penalty(), Penalty(**parse_penalties(penalties))]
-        except ValueError as error:
-            raise SettingError(str(error)) from error
-    else:
+    with opt.wrong():
+        wanted = [Penalty(), Penalty(**parse_penalties(penalties))]
+    if not penalties:
         wanted = [penalty for penalty in PENALTIES if can_have(attention, penalty)]
     if out:
         files = [f"{name_of(penalty)}/{name}" for penalty in wanted for name in RUN_FILES]
@@ -79,6 +81,4 @@ def parse(
 
 
 def _show(rows: list[Any]) -> None:
-    from tinyattn.parsing.comparison import as_table
-
     opt.show({"rows": [row.as_dict() for row in rows]}, as_table(rows))

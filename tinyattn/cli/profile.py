@@ -9,6 +9,15 @@ import click
 
 from tinyattn.cli import options as opt
 from tinyattn.cli.types import Amount
+from tinyattn.data import Batch
+from tinyattn.limits import check_numbers
+from tinyattn.measure import profile_step
+from tinyattn.measure.profile_report import as_table
+from tinyattn.models import GPT
+from tinyattn.noise import generator
+from tinyattn.report.progress import Progress
+from tinyattn.tasks.knowledge import language_model_loss
+from tinyattn.tasks.recipe import load_recipe
 
 
 @click.command()
@@ -36,23 +45,11 @@ def profile(
     tinyattn profile --recipe a5 --batch 32
     tinyattn profile --set model.width=512 --attention bigbird
     """
-    from tinyattn.data import Batch
-    from tinyattn.limits import check_numbers
-    from tinyattn.measure import profile_step
-    from tinyattn.measure.profile_report import as_table
-    from tinyattn.models import GPT
-    from tinyattn.noise import generator
-    from tinyattn.report.progress import Progress
-    from tinyattn.tasks.knowledge import language_model_loss
-    from tinyattn.tasks.recipe import load_recipe
-
     made = load_recipe(recipe, config=config, overrides=opt.settings_of(**model))
     train, gpt = made.pretrain, GPT(made.model_for(characters), seed=seed)
     shape = (batch or train.batch, gpt.config.longest + 1)
-    try:
+    with opt.wrong("--batch"):
         check_numbers(f"a batch of {shape[0]} texts", shape[0] * shape[1])
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--batch") from error
     text = generator(seed).integers(1, characters, shape)  # 0 is PAD
     with Progress() as bar:
         bar.start(0, steps + 2)

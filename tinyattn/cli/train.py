@@ -12,6 +12,14 @@ from tinyattn.cli import options as opt
 from tinyattn.cli.outputs import draw, finish, spare
 from tinyattn.cli.streams import note
 from tinyattn.cli.types import FILE, FOLDER, Choice, parse_settings
+from tinyattn.data.text import documents_of, read_text
+from tinyattn.report.progress import Progress
+from tinyattn.tasks import running
+from tinyattn.tasks.recipe import load_recipe
+from tinyattn.tasks.running import RunOptions
+from tinyattn.tasks.runs import RUN_FILES, load_run
+
+NOTHING = "; there is nothing to learn"
 
 
 @click.command()
@@ -35,10 +43,6 @@ def quickstart(
     tinyattn quickstart --attention bigbird
     tinyattn quickstart --attention all
     """
-    from tinyattn.report.progress import Progress
-    from tinyattn.tasks.recipe import load_recipe
-    from tinyattn.tasks.running import RunOptions
-
     every = model["attention"] == "all"
     settings = opt.settings_of(**model | {"attention": None} if every else model)
     chosen = load_recipe(recipe, overrides=settings)
@@ -94,11 +98,6 @@ def pretrain(
     tinyattn pretrain play.txt --objective next --steps 300 --out runs/play
     mpiexec -n 2 tinyattn pretrain wiki.txt      # the same on two processes
     """
-    from tinyattn.data.text import documents_of, read_text
-    from tinyattn.report.progress import Progress
-    from tinyattn.tasks import running
-    from tinyattn.tasks.runs import RUN_FILES
-
     if unknown != "error" and questions is None:
         raise click.UsageError("--unknown is for --questions; give that too")
     spare("--out", options["out"], {"the corpus": corpus, "the file of --config": options["config"],
@@ -107,7 +106,7 @@ def pretrain(
     extra = {"data.objective": objective} if objective else {}
     base = "text" if objective == "next" else "fast"
     recipe, run = opt.open_stage("pretrain", options, base, extra)
-    pairs = _answered(questions) if questions else None
+    pairs = opt.answered(questions, NOTHING) if questions else None
     if run.ranks.writes:
         opt.note_forms({corpus: text, questions: pairs})
     with Progress() as bar:
@@ -119,16 +118,6 @@ def pretrain(
     opt.note_dropped(trained.vocabulary, ["".join(pair) for pair in pairs or []])
     also = f" and {questions.name}" if questions else ""
     finish(run.folder, f"pretrained on {corpus.name}{also}", began=bar.began)
-
-
-def _answered(path: Path) -> list[tuple[str, str]]:
-    """The pairs in a file that have an answer. Raises: DataError if there is none."""
-    from tinyattn.data.text import DataError, read_pairs
-
-    known = [(question, answer) for question, answer in read_pairs(path) if answer is not None]
-    if not known:
-        raise DataError(f"{path}: no line has a tab and an answer; there is nothing to learn")
-    return known
 
 
 @click.command()
@@ -148,11 +137,6 @@ def finetune(
     tinyattn finetune birth_places_train.tsv --from runs/pretrain
     tinyattn finetune birth_places_train.tsv --corpus wiki.txt --out runs/scratch
     """
-    from tinyattn.data.text import read_text
-    from tinyattn.report.progress import Progress
-    from tinyattn.tasks import running
-    from tinyattn.tasks.runs import RUN_FILES, load_run
-
     if start is not None and corpus is not None:
         raise click.UsageError("give --from RUN (pretrained) or --corpus FILE (not), not both")
     of_model = [key for key in parse_settings(options["sets"]) if key.startswith("model.")]
@@ -165,7 +149,7 @@ def finetune(
                                     "the file of --config": options["config"],
                                     "the run of --from": origin if begins else None},
           RUN_FILES)  # fmt: skip
-    known = _answered(pairs)
+    known = opt.answered(pairs, NOTHING)
     text = read_text(corpus) if corpus else None
     pretrained = None if corpus else load_run(origin)
     table = "finetune" if pretrained else "scratch"

@@ -11,6 +11,7 @@ import click
 
 from tinyattn.limits import MOST, brief
 from tinyattn.names import nearest, ours
+from tinyattn.tasks.recipe import home_of
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
 FILE = click.Path(path_type=Path)
@@ -94,8 +95,6 @@ def parse_settings(sets: tuple[str, ...]) -> dict[str, Any]:
     Raises: click.BadParameter for another form, for what is an option of the command and no
         setting, or a value that is too long or too deep to read.
     """
-    from tinyattn.tasks.recipe import home_of
-
     settings, ctx = {}, click.get_current_context()
     for item in sets:
         key, equals, value = item.partition("=")

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
+import numpy as np
 
 from tinyattn.cli import options as opt
 from tinyattn.cli.outputs import predictions_of, spare
 from tinyattn.cli.streams import note
 from tinyattn.cli.types import FILE, FOLDER, Amount, Choice, Real, typed
-
-if TYPE_CHECKING:
-    from tinyattn.tasks.knowledge import Trained
+from tinyattn.data.files import check_writable
+from tinyattn.data.text import DataError, read_pairs, read_text
+from tinyattn.models import generate as write
+from tinyattn.noise import generator
+from tinyattn.report.considered import as_table
+from tinyattn.report.progress import Progress
+from tinyattn.tasks import evaluation
+from tinyattn.tasks.considered import as_taught, consider, pretrained_on
+from tinyattn.tasks.conversion import convert as rewrite
+from tinyattn.tasks.evaluation import check_questions, most_common, save_predictions, score
+from tinyattn.tasks.knowledge import Trained, fingerprint
+from tinyattn.tasks.runs import RUN_FILES, held_run, load_run
+from tinyattn.threads import one_thread
+from tinyattn.training.checkpoint import write_errors
 
 
 @click.command()
@@ -42,15 +53,6 @@ def evaluate(
     tinyattn evaluate birth_dev.tsv
     tinyattn evaluate birth_dev.tsv --report --train birth_places_train.tsv --corpus wiki.txt
     """
-    from tinyattn.data.files import check_writable
-    from tinyattn.data.text import read_pairs
-    from tinyattn.report.considered import as_table
-    from tinyattn.report.progress import Progress
-    from tinyattn.tasks.considered import consider
-    from tinyattn.tasks.evaluation import answer, check_questions, save_predictions, score
-    from tinyattn.tasks.runs import load_run
-    from tinyattn.training.checkpoint import write_errors
-
     if report and train is None:
         raise click.UsageError("--report needs --train PAIRS, those that the model was finetuned "
                                "on, and --corpus FILE if it was pretrained")  # fmt: skip
@@ -70,8 +72,8 @@ def evaluate(
         check_writable(path)
     with Progress() as bar:
         bar.start(0, len(asked))
-        answers = answer(trained, [q for q, _ in asked], unknown=unknown, workers=workers,
-                         on_answers=bar.advance)  # fmt: skip
+        answers = evaluation.answer(trained, [q for q, _ in asked], unknown=unknown,
+                                    workers=workers, on_answers=bar.advance)  # fmt: skip
     save_predictions(path, answers)
     opt.note_dropped(trained.vocabulary, [q for q, _ in asked])
     if cut := sum(len(q) >= trained.model.longest for q, _ in asked):
@@ -100,15 +102,8 @@ def _read_texts(pairs: Path, train: Path, corpus: Path | None) -> Texts:
 
     Raises: DataError, before the model is asked anything.
     """
-    from tinyattn.data.text import DataError, read_pairs, read_text
-
-    answered = []
-    for path in (pairs, train):
-        answered.append([(q, a) for q, a in read_pairs(path) if a is not None])
-        if not answered[-1]:
-            raise DataError(f"{path}: no line has a tab and an answer, which --report needs to "
-                            "tell right from wrong, and known places from new ones")  # fmt: skip
-    return answered[0], answered[1], read_text(corpus) if corpus else ""
+    why = ", which --report needs to tell right from wrong, and known places from new ones"
+    return opt.answered(pairs, why), opt.answered(train, why), read_text(corpus) if corpus else ""
 
 
 def _checked(trained: Trained, texts: Texts) -> Texts:
@@ -116,9 +111,6 @@ def _checked(trained: Trained, texts: Texts) -> Texts:
 
     Raises: click.UsageError if the model was pretrained, and its text is not there.
     """
-    from tinyattn.tasks.considered import as_taught, pretrained_on
-    from tinyattn.tasks.knowledge import fingerprint
-
     asked, train, corpus = texts
     train, same = as_taught(train, trained)
     read = pretrained_on(trained)
@@ -149,22 +141,14 @@ def baseline(pairs: Path, guess: str | None, train: Path | None) -> None:
     tinyattn baseline birth_dev.tsv --answer London
     tinyattn baseline birth_dev.tsv --train birth_places_train.tsv
     """
-    from tinyattn.data.text import DataError, read_pairs
-    from tinyattn.tasks.evaluation import most_common, score
-
     if (guess is None) == (train is None):
         raise click.UsageError("give either --answer PLACE or --train PAIRS")
-    asked = read_pairs(pairs)
-    answers = [a for _, a in asked if a is not None]
-    if not answers:
-        raise DataError(f"{pairs}: no line has a tab and an answer; there is nothing to score")
+    asked = opt.answered(pairs, "; there is nothing to score")
     if train is not None:
-        known = read_pairs(train)
-        seen = [a for _, a in known if a is not None]
-        if not seen:
-            raise DataError(f"{train}: no line has a tab and an answer")
-        guess = most_common(seen)
+        known = opt.answered(train)
+        guess = most_common([answer for _, answer in known])
         opt.note_forms({pairs: asked, train: known})
+    answers = [answer for _, answer in asked]
     guesses = [str(guess).rstrip()] * len(answers)  # space at the end does not count
     opt.note_alike(guesses, answers)
     result = score(guesses, answers)
@@ -187,14 +171,6 @@ def generate(
     top_p: float | None, unknown: str, seed: int, device: str,
 ) -> None:  # fmt: skip
     """Let a model continue a text."""
-    import numpy as np
-
-    from tinyattn.data.text import DataError
-    from tinyattn.models import generate as write
-    from tinyattn.noise import generator
-    from tinyattn.tasks.runs import load_run
-    from tinyattn.threads import one_thread
-
     if temperature == 0 and (top_k or top_p):
         raise click.UsageError("--top-k and --top-p choose what is drawn from; --temperature 0 "
                                "draws nothing")  # fmt: skip
@@ -228,9 +204,6 @@ def convert(start: Path, to: str, out: Path, overwrite: bool) -> None:
     tinyattn convert --from runs/pretrain --out runs/merged
     tinyattn convert --from runs/merged --to multihead --out runs/back
     """
-    from tinyattn.tasks.conversion import convert as rewrite
-    from tinyattn.tasks.runs import RUN_FILES, held_run, load_run
-
     spare("--out", out, {"the run of --from": start}, RUN_FILES)
     trained = load_run(start)
     with held_run(out, overwrite=overwrite) as folder:

@@ -8,6 +8,8 @@ import click
 
 from tinyattn.cli import options as opt
 from tinyattn.cli.types import FOLDER
+from tinyattn.data.world import make_world
+from tinyattn.training.settings import SettingError
 
 
 @click.command()
@@ -25,9 +27,6 @@ def world(
     seed: int,
 ) -> None:  # fmt: skip
     """Write a made-up world: a corpus, and questions about its people, in A5's formats."""
-    from tinyattn.data.world import make_world
-    from tinyattn.training.settings import SettingError
-
     try:
         made = make_world(people=people, places=places, sentences=sentences, dev=dev, test=test,
                           seed=seed)  # fmt: skip
