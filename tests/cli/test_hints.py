@@ -47,12 +47,12 @@ SHOWN = {
     "attention/bilinear.py": {"--positions": {"pretrain"}},  # of the model that convert is given
     "data/vocabulary.py": {"--unknown": {"pretrain", "finetune", "evaluate", "generate"}},
     "data/world.py": {"--out": {"world", "quickstart"}, "--overwrite": {"world", "quickstart"}},
+    "parsing/task.py": {"--from": {"parse"}},
     "tasks/evaluation.py": {"--predictions": {"evaluate"}},
-    "tasks/knowledge.py": {"--set": {"pretrain", "finetune", "quickstart"}},
     "tasks/lock.py": {"--out": OWN_RUN, "--overwrite": {"pretrain", "finetune"}},
     "tasks/recipe.py": {"--recipe": {"pretrain", "finetune", "profile"}},  # those with --config
+    "tasks/running.py": {"--set": {"pretrain", "finetune", "quickstart"}},
     "tasks/runs.py": {
-        "--from": {"parse"},
         "--out": OWN_RUN,
         "--overwrite": OWN_RUN,
         "--resume": {"pretrain", "finetune"},
