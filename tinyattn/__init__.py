@@ -1,28 +1,28 @@
 """tinyattn: attention, autograd and a GPT in plain NumPy, or CuPy. A book that runs.
 
-Read it in this order; a file imports only from chapters before its own.
+The book, in reading order; a file imports only from files before its own:
 
-    backend     1   which module made this array; host and device        sums: of very many numbers
-    names       1   what a wrong name was meant to be                    limits: numbers to be meant
-    threads     1   who else could do a part of the work                 noise: random bits
-    twins       1   what is another program on a GPU
-    graph       2   how a gradient finds its way back
-    tensor      2   an array that remembers how it was made
-    signature   2   how an operation may be called                       op: what makes an operation
-    ops/        3   operations: value, gradient, equation
-    cuda/       3   the same as programs for a GPU                       gradcheck: are they right?
-    nn/         4   modules own what is learned
-    attention/  5   who looks at whom, and how
-    models/     6   a GPT, and the text it writes
-    data/       7   characters, exercises, questions, a made-up world
-    training/   8   optimisers, schedules, the loop, checkpoints
-    tasks/      9   does pretraining put knowledge into weights?
-    theory/     10  what attention can and cannot do: five answer sheets, checked
-    report/     11  tables, pages, pictures
-    parsing/    11  a wing: heads as a dependency parser
-    parallel/   11  engine room: threads, processes, the step they share
-    measure/    11  engine room: what a step and an attention cost
-    cli         12  the command line
+    1 gradients     backend, graph, tensor, dispatch, op
+    2 attention     ops/softmax, ops/dropout, ops/attention, ops/linear,
+                    nn/init, nn/module, nn/linear,
+                    attention/masks, attention/block, attention/multihead
+    3 a GPT         ops/arithmetic, ops/functions, ops/normalization, ops/shape, ops/indexing,
+                    ops/embedding, ops/loss, ops/rotary, limits, noise, nn/layers, nn/positions,
+                    names, attention/table, models/layer, models/config, models/gpt
+    4 training      data/vocabulary, data/batches, training/schedule, training/optimizers,
+                    training/step, data/files, training/checkpoint, training/metrics,
+                    training/signals, training/loop, training/settings
+    5 a task        threads, attention/cache, models/generate, data/, tasks/
+    6 more of it    calls, manners, gpu, gradcheck, ops/, nn/, attention/, models/, training/
+    7 theory        theory/, theory/claims/
+
+Studies and tools that use it: what follows can be skipped, and so can chapters 6 and 7.
+
+    wings           parsing/, report/, cli/
+
+What makes it fast, and may be deleted (dispatch):
+
+    engine room     kernels/cpu/, kernels/cuda/, parallel/, measure/
 
 One letter an axis, and in nn/, attention/ and models/ one meaning:
 

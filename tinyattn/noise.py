@@ -1,10 +1,10 @@
-"""Chapter 3, continued: random bits that need no state.
+"""Random bits that need no state.
 
 Dropout wants fresh random numbers at every step. A generator that is advanced draw by draw ties
 the result to everything that happened before: to the device, to how a batch was split between
 threads, to the place where a run was resumed. Here the bit for an element is a pure function of
 (seed, step, site, element), so the mask is the same on CPU and GPU, for any number of workers,
-and after a restart. Next: dropout.
+and after a restart.
 """
 
 from __future__ import annotations
@@ -15,17 +15,9 @@ import numpy as np
 
 from tinyattn.backend import Array
 from tinyattn.limits import seed_of
-
-LARGEST_RATE = 255 / 256
-"""Eight bits decide whether an element is dropped, and one of their values must keep it."""
+from tinyattn.ops.dropout import check_rate
 
 _MASK64 = (1 << 64) - 1
-
-
-def check_rate(rate: float, name: str) -> None:
-    """Raise a ValueError unless `rate`, which the caller calls `name`, is a rate of dropout."""
-    if not 0 <= rate <= LARGEST_RATE:
-        raise ValueError(f"{name} must be at least 0 and at most 255/256; got {rate}")
 
 
 def generator(seed: int) -> np.random.Generator:

@@ -19,7 +19,7 @@ from tinyattn.attention.table import (
 )
 from tinyattn.limits import check_numbers, sizes
 from tinyattn.models.layer import Layer, layers_numbers, new_layers
-from tinyattn.noise import check_rate
+from tinyattn.ops.dropout import check_rate
 
 
 @dataclass(frozen=True)

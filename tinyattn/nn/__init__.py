@@ -2,7 +2,8 @@
 
 from tinyattn.nn.module import Module, Parameter, Role
 from tinyattn.nn.init import A5, normal, ones, uniform, xavier_uniform, zeros
-from tinyattn.nn.layers import Dropout, Embedding, FeedForward, LayerNorm, Linear
+from tinyattn.nn.linear import Dropout, Linear
+from tinyattn.nn.layers import Embedding, FeedForward, LayerNorm
 from tinyattn.nn.positions import LearnedPositions, Rotary
 
 __all__ = [

@@ -1,7 +1,6 @@
-"""Chapter 4, continued: the layers that every transformer is made of.
+"""Chapter 4, continued: the other layers that every transformer is made of.
 
-A layer is an operation of chapter 3 with its parameters; dropout has none, and a feed-forward
-network is several of them. Next: positions.
+A table of rows, a norm, and a feed-forward network of several layers. Next: positions.
 """
 
 from __future__ import annotations
@@ -11,29 +10,10 @@ import numpy as np
 from tinyattn import ops
 from tinyattn.backend import Array
 from tinyattn.nn.init import A5, Initialiser
+from tinyattn.nn.linear import Dropout, Linear
 from tinyattn.nn.module import Module, Parameter, Role
-from tinyattn.noise import Noise, check_rate
+from tinyattn.noise import Noise
 from tinyattn.tensor import Tensor
-
-
-class Linear(Module):
-    """y = x W + b. Shapes: x (..., n_in), W (n_in, n_out), b (n_out,) -> y (..., n_out)."""
-
-    def __init__(
-        self,
-        n_in: int,
-        n_out: int,
-        *,
-        rng: np.random.Generator,
-        bias: bool = True,
-        init: Initialiser = A5,
-        role: Role = Role.HIDDEN,
-    ) -> None:
-        self.weight = Parameter(init((n_in, n_out), rng), role=role)
-        self.bias = Parameter(np.zeros(n_out, np.float32), role=Role.BIAS) if bias else None
-
-    def __call__(self, x: Tensor) -> Tensor:
-        return ops.linear(x, self.weight, self.bias)
 
 
 class Embedding(Module):
@@ -58,19 +38,6 @@ class LayerNorm(Module):
 
     def __call__(self, x: Tensor) -> Tensor:
         return ops.layer_norm(x, self.gain, self.bias, eps=self.eps)
-
-
-class Dropout(Module):
-    """Zeros a share `rate` of x while training, that is, when given noise. Shapes: as x."""
-
-    def __init__(self, rate: float) -> None:
-        check_rate(rate, "Dropout: rate")
-        self.rate = rate
-
-    def __call__(self, x: Tensor, noise: Noise | None = None) -> Tensor:
-        if noise is None or self.rate == 0:
-            return x
-        return ops.dropout(x, rate=self.rate, noise=noise)
 
 
 class FeedForward(Module):

@@ -11,13 +11,16 @@ some weights (derivations/06_attention.md). Next: linear maps.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tinyattn.backend import Array
-from tinyattn.noise import Noise, check_rate
 from tinyattn.op import Mask, op
+from tinyattn.ops.dropout import check_rate
+
+if TYPE_CHECKING:
+    from tinyattn.noise import Noise
 
 
 def _check(
@@ -68,7 +71,7 @@ def attention(
     Shapes:   q (..., T, D), k (..., S, D), v (..., S, E) -> y (..., T, E); allowed broadcasts to
               (..., T, S), True = may attend
     Units:    scale·q kᵀ nats
-    Raises:   ValueError if sizes do not fit, or dropout is not a rate (noise.py); TypeError if
+    Raises:   ValueError if sizes do not fit, or dropout is not a rate; TypeError if
               allowed is not boolean
     Source:   Vaswani and others 2017, equation 1
 

@@ -1,16 +1,28 @@
 """Chapter 3, continued: dropout.
 
 In training, each number is set to 0 with a small probability, so that no unit can rely on one
-other unit; what remains is scaled up, so that the expectation is unchanged. Next: attention.
+other unit; what remains is scaled up, so that the expectation is unchanged. Which numbers, random
+bits decide (noise.py). Next: attention.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tinyattn.backend import Array
-from tinyattn.noise import Noise, check_rate
 from tinyattn.op import op
+
+if TYPE_CHECKING:
+    from tinyattn.noise import Noise
+
+LARGEST_RATE = 255 / 256
+"""Eight bits decide whether an element is dropped, and one of their values must keep it."""
+
+
+def check_rate(rate: float, name: str) -> None:
+    """Raises: ValueError unless `rate`, which the caller calls `name`, is a rate of dropout."""
+    if not 0 <= rate <= LARGEST_RATE:
+        raise ValueError(f"{name} must be at least 0 and at most 255/256; got {rate}")
 
 
 def _check(xp: Any, x: Array, *, rate: float, noise: Noise | None) -> None:

@@ -29,7 +29,8 @@ from tinyattn.nn import (
     Role,
     Rotary,
 )
-from tinyattn.noise import Noise, check_rate, generator
+from tinyattn.noise import Noise, generator
+from tinyattn.ops.dropout import check_rate
 from tinyattn.tensor import Tensor
 
 NO_SYMBOL, ROOT = 0, 1

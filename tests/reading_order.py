@@ -1,0 +1,153 @@
+"""How much of the package stands before what a reader wants to reach.
+
+    python tests/reading_order.py        # lines before each milestone, and the sizes of the rooms
+
+The order is that of the package's docstring, its table of contents: files one by one where they
+matter, then folders, whose files stand in the order in which their __init__ imports them.
+"""
+
+import ast
+import re
+import sys
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1] / "tinyattn"
+MILESTONES = {
+    "the graph": ("graph", 300),
+    "softmax": ("ops/softmax", 800),
+    "attention's two equations": ("ops/attention", 1_100),
+    "multi-head attention": ("attention/multihead", 1_400),
+    "a GPT": ("models/gpt", 2_200),
+    "SGD": ("training/optimizers", 2_900),
+    "the training loop": ("training/loop", 2_900),
+    "the knowledge task": ("tasks/knowledge", 4_000),
+}
+"""The file that a reader wants to reach, and how many lines may stand before it."""
+
+
+def name_of(file: Path) -> str:
+    """tinyattn/ops/linear.py -> ops/linear"""
+    return str(file.relative_to(ROOT).with_suffix(""))
+
+
+FILES = {name_of(f): f for f in sorted(ROOT.rglob("*.py")) if f.name not in ("__init__.py", "__main__.py")}  # fmt: skip
+
+
+@cache
+def tree(file: Path) -> ast.Module:
+    """A file's syntax."""
+    return ast.parse(file.read_text("utf-8"))
+
+
+def contents() -> list[str]:
+    """All files in reading order. Raises: ValueError for an entry that is not there."""
+    text = ast.get_docstring(tree(ROOT / "__init__.py")) or ""
+    lists = re.findall(r"^    (?:\S.*?  )? *((?:[\w/]+, )*[\w/]+),?$", text.partition("One letter")[0], re.M)
+    entries = [entry for line in lists for entry in line.split(", ")]
+    named = {entry for entry in entries if not entry.endswith("/")}
+    order: list[str] = []
+    for entry in entries:
+        found = [entry] if entry in named else inside(entry.rstrip("/"))
+        if not found or found[0] not in FILES:
+            raise ValueError(f"tinyattn/__init__.py names {entry}, which is not there")
+        order += [name for name in found if name not in order and (name == entry or name not in named)]
+    return order
+
+
+def inside(folder: str) -> list[str]:
+    """The files of a folder: those that its __init__ imports, in that order, then the others."""
+    here = [name for name in FILES if name.rpartition("/")[0] == folder]
+    init = ROOT / folder / "__init__.py"
+    listed = [name for name in needs(init) if name in here] if init.exists() else []
+    return [*dict.fromkeys(listed), *(name for name in here if name not in listed)]
+
+
+def needs(file: Path) -> list[str]:
+    """The files of this package from which a file imports something, wherever it does, in order.
+
+    What is only imported for annotations is not needed. A name that a folder hands on counts as
+    imported from the file that defines it; so does `ops.softmax`.
+    """
+    found: list[str] = []
+    syntax = tree(file)
+    modules: dict[str, str] = {}  # local name -> folder, for `from tinyattn import ops`
+    for node in walk(syntax):
+        if isinstance(node, ast.Import):
+            found += [a.name.removeprefix("tinyattn.").replace(".", "/") for a in node.names
+                      if a.name.startswith("tinyattn")]  # fmt: skip
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "tinyattn":
+            folder = str(node.module).removeprefix("tinyattn").lstrip(".").replace(".", "/")
+            for alias in node.names:
+                name = f"{folder}/{alias.name}".lstrip("/")
+                if (ROOT / name).is_dir():
+                    modules[alias.asname or alias.name] = name
+                else:
+                    found.append(name if name in FILES else home(folder, alias.name))
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            if node.value.id in modules:
+                found.append(home(modules[node.value.id], node.attr))
+    return [name for name in found if name in FILES]
+
+
+def walk(syntax: ast.AST) -> list[ast.AST]:
+    """All nodes but those that only a type checker sees."""
+    nodes: list[ast.AST] = []
+    waiting = [syntax]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        nodes.append(node)
+        waiting += [*ast.iter_child_nodes(node)][::-1]
+    return nodes
+
+
+@cache
+def home(folder: str, name: str) -> str:
+    """The file that defines a name, where the folder's __init__ hands it on."""
+    if folder in FILES or not (ROOT / folder / "__init__.py").exists():
+        return folder
+    for node in tree(ROOT / folder / "__init__.py").body:
+        if isinstance(node, ast.ImportFrom) and name in [a.asname or a.name for a in node.names]:
+            return home(str(node.module).removeprefix("tinyattn.").replace(".", "/"), name)
+    return folder
+
+
+def length(name: str) -> int:
+    """The lines of a file."""
+    return len(FILES[name].read_text("utf-8").splitlines())
+
+
+def before(milestone: str) -> int:
+    """The lines of all files that stand before one."""
+    order = contents()
+    return sum(length(name) for name in order[: order.index(milestone)])
+
+
+def rooms() -> dict[str, int]:
+    """The lines of each room; top-level files are one, and all files are counted."""
+    sizes: dict[str, int] = {}
+    for file in sorted(ROOT.rglob("*.py")):
+        room = file.relative_to(ROOT).parts[0] if file.parent != ROOT else "(top)"
+        sizes[room] = sizes.get(room, 0) + len(file.read_text("utf-8").splitlines())
+    return sizes
+
+
+def main() -> int:
+    """Print both tables; 1 if a milestone stands too late."""
+    late = 0
+    print("| a reader comes to | in | lines before it | at most |\n| --- | --- | --- | --- |")
+    for name, (file, most) in MILESTONES.items():
+        lines = before(file)
+        late += lines > most
+        print(f"| {name} | {file}.py | {lines:,} | {most:,} |")
+    print("\n| room | lines |\n| --- | --- |")
+    for room, lines in rooms().items():
+        print(f"| {room} | {lines:,} |")
+    print(f"| all | {sum(rooms().values()):,} |")
+    return 1 if late else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,53 @@
+"""Chapter 4, continued: a linear layer, and one that drops.
+
+A layer is an operation of chapter 3 with its parameters; dropout has none. Next: who may attend to
+whom.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tinyattn import ops
+from tinyattn.nn.init import A5, Initialiser
+from tinyattn.nn.module import Module, Parameter, Role
+from tinyattn.ops.dropout import check_rate
+from tinyattn.tensor import Tensor
+
+if TYPE_CHECKING:
+    from tinyattn.noise import Noise
+
+
+class Linear(Module):
+    """y = x W + b. Shapes: x (..., n_in), W (n_in, n_out), b (n_out,) -> y (..., n_out)."""
+
+    def __init__(
+        self,
+        n_in: int,
+        n_out: int,
+        *,
+        rng: np.random.Generator,
+        bias: bool = True,
+        init: Initialiser = A5,
+        role: Role = Role.HIDDEN,
+    ) -> None:
+        self.weight = Parameter(init((n_in, n_out), rng), role=role)
+        self.bias = Parameter(np.zeros(n_out, np.float32), role=Role.BIAS) if bias else None
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return ops.linear(x, self.weight, self.bias)
+
+
+class Dropout(Module):
+    """Zeros a share `rate` of x while training, that is, when given noise. Shapes: as x."""
+
+    def __init__(self, rate: float) -> None:
+        check_rate(rate, "Dropout: rate")
+        self.rate = rate
+
+    def __call__(self, x: Tensor, noise: Noise | None = None) -> Tensor:
+        if noise is None or self.rate == 0:
+            return x
+        return ops.dropout(x, rate=self.rate, noise=noise)
