@@ -39,8 +39,8 @@ def ours(size: dict[str, int], rows: int, products: str, stack: contextlib.ExitS
     """tinyattn's own step, as `pretrain --device cuda` takes it."""
     import cupy
 
-    from tinyattn.kernels.cuda.products import products_in
     from tinyattn.data import Batch
+    from tinyattn.kernels.cuda.products import products_in
     from tinyattn.models import GPT, GPTConfig
     from tinyattn.tasks.knowledge import language_model_loss
     from tinyattn.training.optimizers import AdamW

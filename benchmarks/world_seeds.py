@@ -13,9 +13,9 @@ from pathlib import Path
 from tinyattn.data import make_world
 from tinyattn.parallel.threads import keep_freed_memory
 from tinyattn.tasks.evaluation import answer, score
-from tinyattn.tasks.running import RunOptions, finetune, pretrain
-from tinyattn.tasks.recipe import load_recipe
 from tinyattn.tasks.knowledge import Trained
+from tinyattn.tasks.recipe import load_recipe
+from tinyattn.tasks.running import RunOptions, finetune, pretrain
 from tinyattn.tasks.runs import load_run
 
 WAYS = [(0.002, 5), (0.002, 8), (0.002, 12), (0.004, 6), (0.001, 20)]  # learning rate, epochs

@@ -31,7 +31,7 @@ def name_of(file: Path) -> str:
     return str(file.relative_to(ROOT).with_suffix(""))
 
 
-FILES = {name_of(f): f for f in sorted(ROOT.rglob("*.py")) if f.name not in ("__init__.py", "__main__.py")}  # fmt: skip
+FILES = {name_of(f): f for f in sorted(ROOT.rglob("*.py")) if not f.name.startswith("__")}
 
 
 @cache
@@ -42,8 +42,8 @@ def tree(file: Path) -> ast.Module:
 
 def contents() -> list[str]:
     """All files in reading order. Raises: ValueError for an entry that is not there."""
-    text = ast.get_docstring(tree(ROOT / "__init__.py")) or ""
-    lists = re.findall(r"^    (?:\S.*?  )? *((?:[\w/]+, )*[\w/]+),?$", text.partition("One letter")[0], re.M)
+    text = (ast.get_docstring(tree(ROOT / "__init__.py")) or "").partition("One letter")[0]
+    lists = re.findall(r"^    (?:\S.*?  )? *((?:[\w/]+, )*[\w/]+),?$", text, re.M)
     entries = [entry for line in lists for entry in line.split(", ")]
     named = {entry for entry in entries if not entry.endswith("/")}
     order: list[str] = []
@@ -51,7 +51,8 @@ def contents() -> list[str]:
         found = [entry] if entry in named else inside(entry.rstrip("/"))
         if not found or found[0] not in FILES:
             raise ValueError(f"tinyattn/__init__.py names {entry}, which is not there")
-        order += [name for name in found if name not in order and (name == entry or name not in named)]
+        found = found if entry in named else [name for name in found if name not in named]
+        order += [name for name in found if name not in order]
     return order
 
 

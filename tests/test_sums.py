@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from tinyattn.sums import PIECE, running_sum, sum_over, sum_rows
 
 from tinyattn import Tensor, ops, sums
-from tinyattn.sums import PIECE, running_sum, sum_over, sum_rows
 
 BEYOND = 2**24 + 8
 """More ones than float32 can count one by one."""

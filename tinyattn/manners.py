@@ -6,18 +6,30 @@ that chapter 1 has what a gradient needs and no more.
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from tinyattn.backend import Array, asnumpy
+from tinyattn.backend import Array, asnumpy, plain_number
 from tinyattn.tensor import Tensor
+
+
+def _compare(compare: Callable[[Any, Any], Any]) -> Callable[[Tensor, Any], Array]:
+    """Comparisons have no gradient: they return a plain boolean array."""
+    return lambda a, b: compare(a._data, b._data if isinstance(b, Tensor) else plain_number(b))
 
 
 class _Manners(Tensor):
     """Methods that `Tensor` gets."""
 
     __slots__ = ()
+    __hash__ = object.__hash__  # == compares values, but a Tensor in a dict stands for itself
+
+    __lt__, __le__ = map(_compare, (operator.lt, operator.le))
+    __gt__, __ge__ = map(_compare, (operator.gt, operator.ge))
+    __eq__, __ne__ = _compare(operator.eq), _compare(operator.ne)  # elementwise, as in NumPy
 
     def __repr__(self) -> str:
         values = np.array2string(asnumpy(self._data), precision=4, threshold=20, prefix="Tensor(")
@@ -68,5 +80,5 @@ def _leaf(
 
 
 for _name, _method in vars(_Manners).items():
-    if getattr(_method, "__module__", "") == __name__ and callable(_method):
+    if callable(_method):
         setattr(Tensor, _name, _method)

@@ -24,13 +24,12 @@ operation (dispatch.py).
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import numpy as np
 
-from tinyattn.backend import Array, asarray, asnumpy, device_of, is_array, plain_number
+from tinyattn.backend import Array, asarray, asnumpy, device_of, is_array
 from tinyattn.graph import Node, sweep
 
 OPS: dict[str, Callable[..., Any]] = {}
@@ -43,11 +42,6 @@ def _call(name: str) -> Callable[..., Tensor]:
 
 def _reflected(name: str) -> Callable[[Tensor, Any], Tensor]:
     return lambda a, b: OPS[name](b, a)
-
-
-def _compare(compare: Callable[[Any, Any], Any]) -> Callable[[Tensor, Any], Array]:
-    """Comparisons have no gradient: they return a plain boolean array."""
-    return lambda a, b: compare(a._data, b._data if isinstance(b, Tensor) else plain_number(b))
 
 
 class Tensor:
@@ -67,7 +61,6 @@ class Tensor:
     version: int
     __slots__ = ("__weakref__", "_data", "_grad", "_node", "name", "requires_grad", "version")
     __array_priority__ = 1000  # so that `array + tensor` asks our __radd__ and not NumPy's add
-    __hash__ = object.__hash__  # == compares values, but a Tensor in a dict stands for itself
 
     def __init__(
         self, data: Any, *, requires_grad: bool = False, dtype: Any = None,
@@ -220,10 +213,6 @@ class Tensor:
     __pow__, __rpow__ = _call("power"), _reflected("power")
     __matmul__, __rmatmul__ = _call("matmul"), _reflected("matmul")
     __neg__, __abs__, __getitem__ = map(_call, ("negative", "absolute", "getitem"))
-
-    __lt__, __le__ = map(_compare, (operator.lt, operator.le))
-    __gt__, __ge__ = map(_compare, (operator.gt, operator.ge))
-    __eq__, __ne__ = _compare(operator.eq), _compare(operator.ne)  # elementwise, as in NumPy
 
     exp, log, sqrt, tanh, sigmoid = map(_call, ("exp", "log", "sqrt", "tanh", "sigmoid"))
     erf, abs, clip = map(_call, ("erf", "absolute", "clip"))

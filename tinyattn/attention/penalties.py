@@ -17,7 +17,7 @@ import numpy as np
 from tinyattn import ops
 from tinyattn.attention.block import ABILITIES
 from tinyattn.backend import Array, asarray, asnumpy
-from tinyattn.limits import settle
+from tinyattn.checks import settle
 from tinyattn.tensor import Tensor
 
 HEAVIEST = 1e6

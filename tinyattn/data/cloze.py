@@ -23,8 +23,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tinyattn.checks import settle
 from tinyattn.data.batches import PAD
-from tinyattn.limits import settle
 
 TITLE_END = re.compile(r"(?<!\b[A-Z])\. ")
 """A full stop and a space, but not behind an initial, as in "Ada B. King"."""

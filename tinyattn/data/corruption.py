@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tinyattn.limits import settle
+from tinyattn.checks import settle
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from tinyattn.attention import AttentionBlock, hops, influence
-from tinyattn.limits import TICK, check_numbers
+from tinyattn.checks import check_numbers
+from tinyattn.limits import TICK
 from tinyattn.measure.mechanism import new_block
 from tinyattn.measure.memory import traced_memory
 from tinyattn.models.config import GPTConfig

@@ -17,7 +17,7 @@ from tinyattn.attention.table import (
     parse_attention,
     spell_out,
 )
-from tinyattn.limits import check_numbers, sizes
+from tinyattn.checks import check_numbers, sizes
 from tinyattn.models.layer import Layer, layers_numbers, new_layers
 from tinyattn.ops.dropout import check_rate
 

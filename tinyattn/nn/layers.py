@@ -1,6 +1,8 @@
-"""Chapter 4, continued: the other layers that every transformer is made of.
+"""Chapter 3, continued: the other layers that every transformer is made of.
 
-A table of rows, a norm, and a feed-forward network of several layers. Next: positions.
+A table of rows, one for each token and one for each position, a norm, and a feed-forward network of
+several layers. Attention by itself does not see order: shuffle the keys with their values and
+nothing changes. So the vector of a position is added to that of a token. Next: a layer of layers.
 """
 
 from __future__ import annotations
@@ -26,6 +28,22 @@ class Embedding(Module):
 
     def __call__(self, ids: Array) -> Tensor:
         return ops.embedding(self.weight, ids)
+
+
+class LearnedPositions(Module):
+    """A learned vector for each position, zero at first. Shapes: length T -> (T, C)."""
+
+    def __init__(self, context: int, width: int) -> None:
+        self.weight = Parameter(np.zeros((context, width), np.float32), role=Role.TABLE)
+
+    def __call__(self, start: int, stop: int) -> Tensor:
+        """The vectors of positions start..stop-1. Raises: ValueError beyond the context."""
+        if stop > self.weight.shape[0]:
+            raise ValueError(
+                f"LearnedPositions: this model has {self.weight.shape[0]} positions; "
+                f"got a text of {stop}"
+            )
+        return self.weight[start:stop]
 
 
 class LayerNorm(Module):

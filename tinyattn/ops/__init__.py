@@ -1,33 +1,29 @@
-"""Chapter 3: the operations. Each file is a lesson; read them in this order."""
+"""Operations: each is a function of arrays that gives its value and, beside it, its gradient.
 
-from tinyattn.ops.arithmetic import add, divide, multiply, negative, power, subtract
-from tinyattn.ops.functions import absolute, erf, exp, gelu, log, relu, sigmoid, sqrt, tanh
-from tinyattn.ops.selection import clip, maximum, minimum, where
-from tinyattn.ops.reduce import cumsum, logsumexp, max, mean, min, norm, std, sum, var
-from tinyattn.ops.shape import (
-    broadcast_to,
-    concatenate,
-    expand_dims,
-    flip,
-    pad,
-    reshape,
-    split,
-    squeeze,
-    stack,
-    swapaxes,
-    transpose,
-    tril,
-)
-from tinyattn.ops.indexing import gather, getitem, scatter_add, take
-from tinyattn.ops.embedding import embedding
-from tinyattn.ops.linear import linear, matmul
-from tinyattn.ops.einsum import einsum
-from tinyattn.ops.rotary import rotate
+First what attention needs, then what a GPT needs, then the rest, which can be skipped until it is
+wanted; in this order.
+"""
+
 from tinyattn.ops.softmax import log_softmax, softmax
-from tinyattn.ops.normalization import layer_norm
-from tinyattn.ops.loss import cross_entropy
 from tinyattn.ops.dropout import dropout
 from tinyattn.ops.attention import attention
+from tinyattn.ops.linear import linear
+
+from tinyattn.ops.normalization import layer_norm
+from tinyattn.ops.gelu import gelu
+from tinyattn.ops.embedding import embedding
+from tinyattn.ops.loss import cross_entropy
+
+from tinyattn.ops.arithmetic import add, divide, multiply, negative, power, subtract
+from tinyattn.ops.functions import absolute, erf, exp, log, relu, sigmoid, sqrt, tanh
+from tinyattn.ops.selection import clip, maximum, minimum, where
+from tinyattn.ops.reduce import cumsum, logsumexp, max, mean, min, norm, std, sum, var
+from tinyattn.ops.shape import broadcast_to, concatenate, expand_dims, flip, pad, reshape, split
+from tinyattn.ops.shape import squeeze, stack, swapaxes, transpose, tril
+from tinyattn.ops.indexing import gather, getitem, scatter_add, take
+from tinyattn.ops.matmul import matmul
+from tinyattn.ops.einsum import einsum
+from tinyattn.ops.rotary import rotate
 
 __all__ = [
     "absolute", "add", "attention", "broadcast_to", "clip", "concatenate", "cross_entropy",

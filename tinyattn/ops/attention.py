@@ -1,4 +1,4 @@
-"""Chapter 3, continued: scaled dot-product attention, in two equations.
+"""Chapter 2, continued: scaled dot-product attention, in two equations.
 
     P = softmax(scale·q kᵀ)     how much each query matches each key
     y = P v                     for each query the mean of the values, with these weights

@@ -1,4 +1,4 @@
-"""Chapter 3, continued: dropout.
+"""Chapter 2, continued: dropout.
 
 In training, each number is set to 0 with a small probability, so that no unit can rely on one
 other unit; what remains is scaled up, so that the expectation is unchanged. Which numbers, random

@@ -1,7 +1,7 @@
 """Chapter 3, continued: a row of a table for each token.
 
 A model's first step turns ids into vectors. An id that occurs twice is read twice, so its row must
-receive both gradients. Next: cross-entropy.
+receive both gradients. Next: layers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Chapter 3, continued: layer normalisation.
+"""Chapter 3: layer normalisation.
 
 It keeps the numbers that flow through a deep stack at one size: each row is shifted to mean 0 and
 scaled to variance 1, then given a learned scale and shift (derivations/04_layer_norm.md). Next:
-functions of one number.
+GELU.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Chapter 3, continued: scores into weights.
+"""Chapter 2: scores into weights.
 
 The softmax turns any scores into positive numbers that sum to 1, and is where attention gets its
 name from. Only differences between scores matter, so the largest can be subtracted first, and

@@ -17,7 +17,7 @@ from tinyattn import ops
 from tinyattn.attention import ABILITIES, ATTENTION, padding, parse_attention, split_heads
 from tinyattn.attention.table import longest_of
 from tinyattn.backend import asarray
-from tinyattn.limits import check_numbers, sizes
+from tinyattn.checks import check_numbers, sizes
 from tinyattn.models.layer import Layer, layers_numbers, new_layers
 from tinyattn.nn import (
     Dropout,

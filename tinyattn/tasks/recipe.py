@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from tinyattn.attention import Penalty
+from tinyattn.checks import settle
 from tinyattn.data.cloze import Cloze
 from tinyattn.data.corruption import Corruption
 from tinyattn.data.text import DataError, read_text
-from tinyattn.limits import settle
 from tinyattn.models import GPTConfig
 from tinyattn.names import nearest, ours
 from tinyattn.training.settings import SettingError, TrainSettings, build

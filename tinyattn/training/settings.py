@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
+from tinyattn.checks import settle
 from tinyattn.kernels.cuda.products import PRODUCTS
-from tinyattn.limits import brief, settle
+from tinyattn.limits import brief
 from tinyattn.names import nearest
 from tinyattn.nn import Module
 from tinyattn.training.optimizers import (

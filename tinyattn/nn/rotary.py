@@ -1,9 +1,8 @@
-"""Chapter 4, continued: where in the text are we?
+"""Rotary positions.
 
-Attention by itself does not see order: shuffle the keys with their values and nothing changes.
-Either each position has a learned vector that is added to the embedding, or queries and keys are
+A learned vector for each position (layers.py) says where a token stands. Here queries and keys are
 turned by an angle that grows with their position, so that their product depends on how far apart
-they stand. Next: attention.
+they stand (derivations/14_rotary.md).
 """
 
 from __future__ import annotations
@@ -14,24 +13,7 @@ import numpy as np
 
 from tinyattn import ops
 from tinyattn.backend import Array, asarray
-from tinyattn.nn.module import Module, Parameter, Role
 from tinyattn.tensor import Tensor
-
-
-class LearnedPositions(Module):
-    """A learned vector for each position, zero at first. Shapes: length T -> (T, C)."""
-
-    def __init__(self, context: int, width: int) -> None:
-        self.weight = Parameter(np.zeros((context, width), np.float32), role=Role.TABLE)
-
-    def __call__(self, start: int, stop: int) -> Tensor:
-        """The vectors of positions start..stop-1. Raises: ValueError beyond the context."""
-        if stop > self.weight.shape[0]:
-            raise ValueError(
-                f"LearnedPositions: this model has {self.weight.shape[0]} positions; "
-                f"got a text of {stop}"
-            )
-        return self.weight[start:stop]
 
 
 class Rotary:
