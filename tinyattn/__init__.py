@@ -6,22 +6,22 @@ The book, in reading order; a file imports only from files before its own:
     2 attention     ops/softmax, ops/dropout, ops/attention, ops/linear,
                     nn/init, nn/module, nn/linear,
                     attention/masks, attention/block, attention/multihead
-    3 a GPT         ops/arithmetic, ops/functions, ops/normalization, ops/shape, ops/indexing,
-                    ops/embedding, ops/loss, ops/rotary, limits, noise, nn/layers, nn/positions,
-                    names, attention/table, models/layer, models/config, models/gpt
-    4 training      data/vocabulary, data/batches, training/schedule, training/optimizers,
-                    training/step, data/files, training/checkpoint, training/metrics,
-                    training/signals, training/loop, training/settings
-    5 a task        threads, attention/cache, models/generate, data/, tasks/
-    6 more of it    calls, manners, gpu, gradcheck, ops/, nn/, attention/, models/, training/
+    3 a GPT         ops/normalization, ops/gelu, ops/embedding, nn/layers, limits, noise,
+                    attention/cache, models/layer, models/gpt
+    4 training      ops/loss, data/vocabulary, data/batches, training/schedule,
+                    training/optimizers, training/step, data/files, training/checkpoint,
+                    training/metrics, training/signals, training/loop
+    5 a task        names, checks, training/settings, attention/table, models/config, threads,
+                    models/generate, data/text, data/questions, data/world, tasks/recipe,
+                    tasks/task, tasks/knowledge
+    6 more of it    tasks/, data/, training/, calls, manners, gpu, gradcheck, ops/, nn/,
+                    attention/, models/
     7 theory        theory/, theory/claims/
 
-Studies and tools that use it: what follows can be skipped, and so can chapters 6 and 7.
+What follows can be skipped: studies and tools that use the book, and what makes it fast, which may
+be deleted (dispatch.py says how that goes).
 
     wings           parsing/, report/, cli/
-
-What makes it fast, and may be deleted (dispatch):
-
     engine room     kernels/cpu/, kernels/cuda/, parallel/, measure/
 
 One letter an axis, and in nn/, attention/ and models/ one meaning:
