@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
+from tinyattn.checks import check_numbers
 from tinyattn.cli import options as opt
 from tinyattn.cli.types import Amount
 from tinyattn.data import Batch
-from tinyattn.limits import check_numbers
 from tinyattn.measure import profile_step
 from tinyattn.measure.profile_report import as_table
 from tinyattn.models import GPT
