@@ -6,22 +6,15 @@ from typing import Any
 import numpy as np
 import pytest
 from cases import in_float64
+from kinds import told
 
 from tinyattn import Tensor, no_grad
-from tinyattn.attention import ATTENTION, AttentionBlock, BigBird
+from tinyattn.attention import ATTENTION, AttentionBlock
 from tinyattn.backend import asarray, asnumpy
 from tinyattn.nn import Rotary
 
-C, H, LONGEST, K = 8, 2, 16, 4
+C, H, LONGEST = 8, 2, 16
 CLOSE = {"rtol": 1e-12, "atol": 1e-12}
-
-OPTIONS: dict[str, dict[str, int]] = {
-    "linformer": {"rows": 3},
-    "linformer-causal": {"segment": K, "rows": 2},
-    "latent": {"segment": K},
-    "bigbird": {"block": K, "window_blocks": 1, "random_blocks": 1},
-}
-"""Lists so short, and segments so small, that a text of a dozen positions has several."""
 
 LENGTHS = [1, 3, 4, 6, 12, 14]
 """Shorter than a segment of four, exactly one, no multiple, and several."""
@@ -41,7 +34,7 @@ def new(name: str, **options: Any) -> AttentionBlock:
     """A block as a model makes it, in float32."""
     given = {"heads": H, "longest": LONGEST, "rng": np.random.default_rng(0)}
     options["rotary"] = Rotary if options.get("rotary") else None
-    return ATTENTION[name](C, **{**given, **OPTIONS.get(name, {}), **options})
+    return ATTENTION[name](C, **{**given, **told(name).OPTIONS, **options})
 
 
 def build(name: str = "multihead", device: str = "cpu", **options: Any) -> Any:
@@ -91,17 +84,13 @@ def with_positions(*abilities: str) -> list[Any]:
 every_way_and_position = pytest.mark.parametrize(("name", "causal", "rotary"), with_positions())
 
 
-def sees(block: AttentionBlock, T: int, causal: bool) -> np.ndarray:
-    """Which inputs (across) may reach which outputs (down), said once more: (T, T)."""
-    seen = np.ones((T, T), bool)
-    if isinstance(block, BigBird):
-        lists = block.pattern(-(-T // block.block), causal)
-        for t in range(T):
-            row = {int(i) for i in lists[t // block.block]}
-            for s in range(T):
-                is_first = not causal and t // block.block < block.global_blocks
-                seen[t, s] = is_first or s // block.block in row
-    return np.tril(seen) if causal else seen
+def after(layers: int, seen: np.ndarray) -> np.ndarray:
+    """Which inputs reach which outputs of so many layers, where each also keeps its own: (T, T)."""
+    step = seen | np.eye(len(seen), dtype=bool)
+    reached = np.eye(len(seen), dtype=bool)
+    for _ in range(layers):
+        reached = step @ reached
+    return reached
 
 
 def influence(

@@ -1,5 +1,6 @@
 """What every attention block promises, block after block by registry."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -24,20 +25,20 @@ from blocks import (
     pieces,
     put,
     reach,
-    sees,
     ways,
     with_parameters,
     with_positions,
 )
-from formulas import FORMULAS
 from hypothesis import given
 from hypothesis import strategies as st
+from kinds import file_of, stray_files, told
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tinyattn import Tensor, gradcheck, no_grad, ops
 from tinyattn.attention import (
     ABILITIES,
     ATTENTION,
+    MECHANISMS,
     KeyValueCache,
     Penalty,
     options_of,
@@ -49,14 +50,48 @@ from tinyattn.noise import Noise
 every_block = pytest.mark.parametrize("name", ATTENTION)
 every_way_with_padding = pytest.mark.parametrize(("name", "causal"), ways("padding"))
 
-# Its equation ------------------------------------------------------------------------------
+# Its equation, its parameters --------------------------------------------------------------
+
+
+def test_there_is_a_file_about_each_kind_and_no_other() -> None:
+    """So that a kind without tests is told what it needs (kinds.py)."""
+    for name in MECHANISMS:
+        assert told(name).__doc__, f"{file_of(name)} does not say what the kind is"
+    assert not stray_files()
+
+
+@every_block
+def test_a_block_learns_as_many_numbers_as_are_counted_by_hand(name: str) -> None:
+    for rotary in (False, *[True] * can(name, "rotary")):
+        block = new(name, rotary=rotary)
+        assert block.parameter_count() == told(name).parameters(block)
+
+
+@every_block
+def test_a_kind_can_be_used_for_what_its_file_says(name: str) -> None:
+    uses = [c for c, use in ((True, "causal"), (False, "bidirectional")) if can(name, use)]
+    assert uses == told(name).USES
+
+
+@every_block
+def test_a_kind_shows_its_options_where_python_looks(name: str) -> None:
+    """Those of `build`, behind what every block takes; a call is as the contract says."""
+    block, shown = new(name), inspect.signature(ATTENTION[name])
+    common = ["width", "heads", "longest", "rng", "dropout", "rotary"]
+    assert [*shown.parameters] == [*common, *options_of(ATTENTION[name])]
+    assert [*inspect.signature(block).parameters] == [
+        "x", "context", "allowed", "causal", "noise", "cache"
+    ]  # fmt: skip
+    option = next(iter(options_of(ATTENTION[name])), "dropout")
+    with pytest.raises(TypeError, match=f"has no option '{option}t'; did you mean '{option}'"):
+        new(name, **{f"{option}t": 1})
 
 
 @pytest.mark.parametrize("T", LENGTHS)
 @every_way_and_position
 def test_a_block_is_its_formula(name: str, causal: bool, rotary: bool, T: int, device: str) -> None:
     block, x = build(name, device, rotary=rotary), numbers(2, T, C)
-    expected = FORMULAS[name](np, block.state(), block, x, causal, None)
+    expected = told(name).formula(np, block.state(), block, x, causal, None)
     assert_allclose(block(put(x, device), causal=causal).numpy(), expected, **CLOSE)
 
 
@@ -67,7 +102,7 @@ def test_also_where_texts_are_filled_up(
 ) -> None:
     block = build(name, device, rotary=rotary)
     x, padded = numbers(3, T, C), padding([T, T // 2, 0], T)
-    expected = FORMULAS[name](np, block.state(), block, x, causal, padded)
+    expected = told(name).formula(np, block.state(), block, x, causal, padded)
     y = block(put(x, device), allowed=put(padded, device), causal=causal)
     assert_allclose(y.numpy(), expected, **CLOSE)
 
@@ -84,7 +119,7 @@ def test_autograd_agrees_on_the_gradients(
 
     def formula(x: Any, *parameters: Any) -> Any:
         state = dict(zip(paths, parameters, strict=True))
-        return FORMULAS[name](autograd.numpy, state, block, x, causal, padded)
+        return told(name).formula(autograd.numpy, state, block, x, causal, padded)
 
     arrays = [x, *block.state().values()]
     theirs = make_vjp(formula, tuple(range(len(arrays))))(*arrays)[0](u)
@@ -123,7 +158,7 @@ def test_what_may_be_seen_is_exactly_what_has_influence(
     def run(x: Tensor) -> Tensor:
         return block(x, causal=causal)
 
-    expected = sees(block, T, causal)
+    expected = told(name).sees(block, T, causal)
     assert_array_equal(influence(run, x, device), expected)
     assert_array_equal(reach(run, x, device), expected)
 
@@ -200,40 +235,12 @@ def test_rotary_scores_depend_on_distances_only(name: str, causal: bool, device:
 # Weights -----------------------------------------------------------------------------------
 
 
-def values_of(block: Any, x: Tensor, padded: np.ndarray | None) -> np.ndarray:
-    """What the weights of a block weigh: (B, H, any, D)."""
-    p, a, H = block.state(), x.numpy(), block.heads
-
-    def heads(a: np.ndarray, name: str) -> np.ndarray:
-        y = a @ p[f"{name}.weight"] + p[f"{name}.bias"]
-        return y.reshape(*y.shape[:2], H, -1).swapaxes(1, 2)
-
-    v, T = heads(a, "value"), a.shape[1]
-    kind = type(block).__name__
-    if kind == "Linformer":
-        v = p["mix_values"][:, :T] @ (v if padded is None else v * padded.swapaxes(-1, -2))
-    if kind == "LinformerCausal":
-        K = block.segment
-        mixed = [p["mix_values"] @ v[:, :, j : j + K] for j in range(0, T - K + 1, K)]
-        v = np.concatenate([v, *mixed], axis=2)
-    if kind == "Latent":
-        q, k = (heads(a, name) for name in ("query", "key"))
-        past = np.tri(T, dtype=bool)
-        e = np.where(past, np.exp(q @ k.swapaxes(-1, -2) * block.scale), 0)
-        read = (e / e.sum(axis=-1, keepdims=True) @ v)[:, :, block.segment - 1 :: block.segment]
-        z = read.swapaxes(1, 2).reshape(len(a), T // block.segment, C)
-        latents = z @ p["latent_value.weight"] + p["latent_value.bias"]
-        latents = latents.reshape(len(a), T // block.segment, H, C // H).swapaxes(1, 2)
-        v = np.concatenate([v, latents], axis=2)
-    return v
-
-
 @pytest.mark.parametrize("T", LENGTHS)
 @every_way
 def test_weights_are_what_the_answer_is_made_with(
     name: str, causal: bool, T: int, device: str
 ) -> None:
-    block, x = build(name, device), put(numbers(3, T, C), device)
+    kind, block, x = told(name), build(name, device), put(numbers(3, T, C), device)
     padded = padding([T, T // 2, 0], T) if can(name, "padding") else None
     for allowed in (None, padded):
         call = {"allowed": put(allowed, device), "causal": causal}
@@ -241,14 +248,15 @@ def test_weights_are_what_the_answer_is_made_with(
         assert weights.shape[:3] == (3, H, T)
         assert (weights >= 0).all()
         some = np.ones((3, 1, T))
-        if allowed is not None and name != "linformer":  # whose mixtures are always there
-            some = (sees(block, T, causal) & allowed).any(axis=-1)
+        if allowed is not None and not kind.ALWAYS_THERE:
+            some = (kind.sees(block, T, causal) & allowed).any(axis=-1)
         assert_allclose(weights.sum(axis=-1), np.broadcast_to(some, (3, H, T)), **CLOSE)
-        answer = (weights @ values_of(block, x, allowed)).swapaxes(1, 2).reshape(3, T, C)
+        values = kind.values(block.state(), block, x.numpy(), allowed)
+        answer = (weights @ values).swapaxes(1, 2).reshape(3, T, C)
         y = answer @ block.out.weight.numpy() + block.out.bias.numpy()
         assert_allclose(block(x, **call).numpy(), y, **CLOSE)
         if can(name, "near"):  # its weights are on positions
-            seen = sees(block, T, causal) & (True if allowed is None else allowed)
+            seen = kind.sees(block, T, causal) & (True if allowed is None else allowed)
             assert_array_equal(weights > 0, np.broadcast_to(seen, weights.shape))
 
 
@@ -273,9 +281,8 @@ def test_a_text_without_a_key_answers_with_the_bias_and_moves_nothing(
 
 @every_way_with_padding
 def test_what_fills_a_text_up_changes_nothing(name: str, causal: bool, device: str) -> None:
-    """Whatever stands at hidden places behind it; only BigBird draws other blocks for more."""
-    options = {"random_blocks": 0} if name == "bigbird" else {}
-    block, x = build(name, device, **options), numbers(1, 11, C)
+    """Whatever stands at hidden places behind it."""
+    block, x = build(name, device, **told(name).ALONE), numbers(1, 11, C)
     alone = block(put(x[:, :6], device), causal=causal).numpy()
     filled = block(put(x, device), allowed=put(padding([6], 11), device), causal=causal).numpy()
     assert_allclose(filled[:, :6], alone, **CLOSE)

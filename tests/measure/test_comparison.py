@@ -5,6 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from blocks import after
+from formulas import meeting
+from kinds import told, written
 
 from tinyattn import Tensor
 from tinyattn.attention import ATTENTION, Call, MultiHead, causal, influence
@@ -13,57 +16,24 @@ from tinyattn.measure.comparison import Sight, slope
 from tinyattn.models import MECHANISMS
 
 T = 40
-USES = {
-    "multihead": [True, False],
-    "bilinear": [True, False],
-    "synthesizer": [True, False],
-    "random-synthesizer": [True, False],
-    "bigbird": [True, False],
-    "linformer": [False],
-    "linformer-causal": [True],
-    "latent": [True],
-    "perceiver": [True],
-}
-"""What each can be used for; True is causal."""
-
-OPTIONS = {
-    "bigbird": "bigbird,block=4,window_blocks=1,random_blocks=1",
-    "linformer": "linformer,rows=5",
-    "linformer-causal": "linformer-causal,segment=8,rows=2",
-    "latent": "latent,segment=8",
-    "perceiver": "perceiver,latents=16",
-}
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_uses_are_found(name: str) -> None:
-    assert Sight(name, 8, 2).uses() == USES[name]
+    assert Sight(name, 8, 2).uses() == told(name).USES
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
 @pytest.mark.parametrize("is_causal", [True, False])
 def test_influence(name: str, is_causal: bool, device: str) -> None:
-    if is_causal not in USES[name]:
+    if is_causal not in told(name).USES:
         with pytest.raises(ValueError, match="cannot"):
             influence(new_block(name, 8, 2, T), T, is_causal)
         return
-    block = new_block(OPTIONS.get(name, name), 8, 2, T)
+    block = new_block(written(name), 8, 2, T)
     block.to(device)
-    expected = np.tri(T, dtype=bool) if is_causal else np.ones((T, T), bool)
-    if name == "bigbird":
-        expected &= bigbird_sees(block, is_causal)
-    if name == "perceiver":  # the latents have read the first 16; the rest is its own x +
-        expected &= (np.arange(T) < 16) | np.eye(T, dtype=bool)
+    expected = told(name).sees(block, T, is_causal)
     np.testing.assert_array_equal(influence(block, T, is_causal), expected)
-
-
-def bigbird_sees(block: Any, is_causal: bool) -> np.ndarray:
-    """Its lists of blocks, a row and a column for each position."""
-    lists = block.pattern(T // 4, is_causal)
-    blocks = np.array([[j in row for j in range(T // 4)] for row in lists])
-    if not is_causal:
-        blocks[: block.global_blocks] = True
-    return blocks.repeat(4, axis=0).repeat(4, axis=1)
 
 
 def test_influence_tries_a_copy() -> None:
@@ -134,11 +104,11 @@ def found() -> Any:
 
 
 def test_a_row_for_each_mechanism(found: Any) -> None:
-    comparison, told = found
+    comparison, progress = found
     assert [row.name for row in comparison.rows] == [*MECHANISMS]
-    assert told["done"] == told["total"] > 0
+    assert progress["done"] == progress["total"] > 0
     for row in comparison.rows:
-        assert row.causal == (True in USES[row.name])
+        assert row.causal == (True in told(row.name).USES)
         assert row.use == ("causal" if row.causal else "bidirectional")
         assert [*row.seconds] == [*row.peak_bytes] == [128, 256, 512]
         assert min(row.seconds.values()) > 0 and row.step_ratio > 0
@@ -147,12 +117,20 @@ def test_a_row_for_each_mechanism(found: Any) -> None:
     assert comparison.rows[0] is comparison.dense[0]
 
 
-def test_hops(found: Any) -> None:
-    """At 128 positions. Inputs from the 64th on reach no other output of a Perceiver."""
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_hops(name: str, found: Any) -> None:
+    """Layers until all is reached that may be, at 128 positions; None if that is never so."""
+    (row,) = [row for row in found[0].rows if row.name == name]
+    seen = told(name).sees(new_block(name, 8, 2, 128), 128, row.causal)
+    wanted = meeting(128, row.causal)
+    layers = range(1, 129)
+    assert row.hops == next((n for n in layers if (after(n, seen) >= wanted).all()), None)
+
+
+def test_hops_of_some(found: Any) -> None:
+    """Inputs from the 64th on reach no other output of a Perceiver."""
     hops = {row.name: row.hops for row in found[0].rows}
-    assert hops.pop("perceiver") is None
-    assert hops.pop("bigbird") == 3
-    assert set(hops.values()) == {1}
+    assert (hops["multihead"], hops["bigbird"], hops["perceiver"]) == (1, 3, None)
 
 
 def test_memory_grows_as_formulas_say(found: Any) -> None:

@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from blocks import OPTIONS, can, put
+from blocks import can, put
 from cases import in_float64
+from kinds import written
 from numpy.testing import assert_allclose
 
 from tinyattn import ops
@@ -20,11 +21,7 @@ from tinyattn.tensor import Tensor
 SIZES: dict[str, Any] = {"symbols": 9, "relations": 3, "context": 7, "layers": 2, "heads": 2,
                          "width": 8, "label_width": 3}  # fmt: skip
 LENGTHS = [6, 3, 2]  # ROOT counted
-SPECS = {
-    name: ",".join([name, *(f"{k}={v}" for k, v in OPTIONS.get(name, {}).items())])
-    for name in ATTENTION
-    if can(name, "bidirectional", "padding")
-}
+SPECS = {name: written(name) for name in ATTENTION if can(name, "bidirectional", "padding")}
 
 
 def new(device: str = "cpu", **sizes: Any) -> Parser:

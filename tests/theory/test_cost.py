@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kinds import told, written
 
 from tinyattn import Tensor, no_grad, ops
 from tinyattn.attention import AttentionBlock
@@ -19,13 +20,6 @@ from tinyattn.tensor import OPS
 from tinyattn.theory import formula_value, letters
 
 WIDTH, HEADS = 16, 4
-OPTIONS = {  # segments and blocks of 8, so that 64 is a multiple of all
-    "bigbird": ",block=8,global_blocks=2,random_blocks=1",
-    "linformer": ",rows=12",
-    "linformer-causal": ",segment=8,rows=3",
-    "latent": ",segment=8",
-    "perceiver": ",latents=10",
-}
 USES = [
     pytest.param(name, causal, id=f"{name}-{use}")
     for name, kind in MECHANISMS.items()
@@ -81,7 +75,7 @@ def test_the_counter_counts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def block(name: str, length: int) -> AttentionBlock:
-    return new_block(name + OPTIONS.get(name, ""), WIDTH, HEADS, length)
+    return new_block(written(name, told(name).COUNTED), WIDTH, HEADS, length)
 
 
 def counts(made: AttentionBlock, length: int, causal: bool, patch: pytest.MonkeyPatch) -> int:
@@ -131,8 +125,7 @@ def test_what_is_kept_is_what_the_formula_says(name: str, causal: bool) -> None:
     finally:
         tracemalloc.stop()
     said = 4 * formula_value(made.kept_numbers, letters(made, length, causal))
-    masked = name in ("linformer-causal", "latent", "perceiver")
-    assert 0.8 < kept / said < (1.6 if masked else 1.3)
+    assert 0.8 < kept / said < (1.6 if told(name).OWN_MASK else 1.3)
 
 
 def test_formula_value() -> None:

@@ -1,0 +1,26 @@
+"""The dense synthesizer: each position makes its scores from itself."""
+
+from typing import Any
+
+import numpy
+from cases import softmax
+from formulas import Parameters, linear, masked, meeting, merged, split
+
+USES = [True, False]
+
+
+def sees(block: Any, T: int, causal: bool) -> numpy.ndarray:
+    return meeting(T, causal)
+
+
+def formula(np: Any, p: Parameters, block: Any, x: Any, causal: bool, padded: Any) -> Any:
+    T = x.shape[1]
+    hidden = split(np, linear(np, p, "hidden", x), block.heads)
+    scores = linear(np, p, "scores", np.where(hidden > 0, hidden, 0.0))[..., :T]
+    weights = softmax(np, scores, masked(sees(block, T, causal), padded))
+    return merged(np, p, np.matmul(weights, split(np, linear(np, p, "value", x), block.heads)))
+
+
+def parameters(block: Any) -> int:
+    C, D, N = block.width, block.width // block.heads, block.longest
+    return 3 * (C * C + C) + D * N + N
