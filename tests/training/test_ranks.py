@@ -206,7 +206,7 @@ def test_an_error_that_all_meet_is_told_once(tmp_path: Path) -> None:
 def test_what_cannot_be_shared_is_refused(name: str) -> None:
     done = call(2, name)
     assert done.returncode == 2
-    assert f"can share pretrain and finetune, not {name}; leave out mpiexec" in done.stderr
+    assert f"can share pretrain, finetune and train, not {name}; leave out mpiexec" in done.stderr
 
 
 @needs_mpi

@@ -38,6 +38,7 @@ from tinyattn.cli.info import info
 from tinyattn.cli import options as opt
 from tinyattn.cli.parse import parse
 from tinyattn.cli.streams import complain, open_streams
+from tinyattn.cli.task import score, train_task
 from tinyattn.cli.types import option_for
 from tinyattn.cli.train import finetune, pretrain, quickstart
 from tinyattn.cli.use import baseline, convert, evaluate, generate
@@ -162,16 +163,16 @@ def main(ctx: click.Context, formulas: str) -> None:
         with opt.wrong("--formulas"):
             ctx.with_resource(by_formulas(*names))  # until the command ends
     command = ctx.invoked_subcommand
-    if command not in ("pretrain", "finetune"):
+    if command not in ("pretrain", "finetune", "train"):
         number, to_be_alone = started(np)
         if number > 1:
-            raise click.UsageError(f"several processes can share pretrain and finetune, not "
+            raise click.UsageError(f"several processes can share pretrain, finetune and train, not "
                                    f"{command}; leave out mpiexec{to_be_alone}")  # fmt: skip
 
 
 for command in (
-    quickstart, world, pretrain, finetune, evaluate, baseline, generate, convert, parse, claims,
-    info,
+    quickstart, world, pretrain, finetune, evaluate, baseline, generate, convert, train_task,
+    score, parse, claims, info,
 ):  # fmt: skip
     main.add_command(command)
 if find_spec("tinyattn.measure"):  # it belongs to the engine room, which may have been deleted

@@ -21,7 +21,7 @@ from tinyattn.limits import MOST_SEED, MOST_WORKERS, seed_of
 from tinyattn.models import possible_positions
 from tinyattn.tasks.recipe import load_recipe
 from tinyattn.tasks.running import RunOptions
-from tinyattn.tasks.runs import held_run, load_run
+from tinyattn.tasks.runs import held_run, load
 from tinyattn.training.checkpoint import CheckpointError
 from tinyattn.training.ranks import all_ranks
 from tinyattn.training.settings import SettingError
@@ -180,7 +180,7 @@ def open_stage(
                    ranks=ranks)  # fmt: skip
     folder = click.get_current_context().with_resource(run)  # until the command ends
     if resume:  # as it was begun, but for what is asked for now
-        begun = load_run(folder)
+        begun: Any = load(folder)
         recipe = recipe or over(begun.recipe)
         if not _is_given("seed"):
             try:

@@ -107,7 +107,7 @@ def parser_job(
 
     return Job(
         model, data, parser_loss(model, penalty), settings,
-        {"stage": PARSE, **tables, "symbols": asdict(symbols)}, tables, "train",
+        {"stage": PARSE, **tables, "symbols": symbols.as_lists()}, tables, "train",
         decides=[("train", "batch")], measure=measure,
         texts={"symbols": "other words, tags or relations"},
     )  # fmt: skip

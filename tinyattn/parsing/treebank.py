@@ -76,7 +76,7 @@ class Symbols:
 
     @classmethod
     def from_lists(cls, lists: dict[str, Any]) -> Symbols:
-        """Those that `asdict` has made plain lists of.
+        """Those that `as_lists` gave.
 
         Raises: ValueError unless each is a list of different texts.
         """
@@ -89,6 +89,10 @@ class Symbols:
             if len({*names}) < len(names):
                 raise ValueError(f"its symbols' {kind} hold one twice")
         return cls(*(tuple(lists[kind]) for kind in kinds))
+
+    def as_lists(self) -> dict[str, list[str]]:
+        """What `from_lists` takes."""
+        return {field.name: [*getattr(self, field.name)] for field in fields(self)}
 
     def __len__(self) -> int:
         """V: the ids of words and tags, and the three that stand for none."""

@@ -1,0 +1,79 @@
+"""The table of tasks: one way to train, keep, resume and score, whatever is learned."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import treebank
+
+from tinyattn.data import World
+from tinyattn.tasks import TASKS, RunOptions, load, train
+from tinyattn.tasks.recipe import Recipe
+from tinyattn.tasks.task import Task, task_called, task_of
+from tinyattn.training import CheckpointError, checkpoint, read_metrics
+from tinyattn.training.loop import CHECKPOINT
+from tinyattn.training.metrics import METRICS
+
+Files = dict[str, tuple[Path, Path, Path]]
+
+
+@pytest.fixture(scope="module")
+def files(people: World, tmp_path_factory: pytest.TempPathFactory) -> Files:
+    """For each task a file to learn from, another one, and one to be scored by."""
+    folder = tmp_path_factory.mktemp("files")
+
+    def written(name: str, text: str) -> Path:
+        (folder / name).write_text(text, encoding="utf-8")
+        return folder / name
+
+    trees = [treebank.as_conllu(treebank.documents(4, seed=seed)) for seed in range(3)]
+    pairs = "".join(f"{question}\t{place}\n" for question, place in people.dev)
+    return {
+        "knowledge": (written("corpus", people.corpus), written("more", people.corpus[::-1]),
+                      written("pairs", pairs)),
+        "parse": tuple(written(f"trees{i}", text) for i, text in enumerate(trees)),  # type: ignore
+    }  # fmt: skip
+
+
+def test_each_task_has_files_to_be_tried_with(files: Files) -> None:
+    assert files.keys() == TASKS.keys()
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_task_is_trained_kept_resumed_and_scored(
+    name: str, files: Files, small: Callable[..., Recipe], tmp_path: Path
+) -> None:
+    """A run that goes on ends with the bytes of one that was not interrupted."""
+    task, (learned, other, unseen) = task_called(name), files[name]
+    assert isinstance(task, Task) and task.name == name
+    whole, run = (RunOptions(tmp_path / folder, workers=1) for folder in ("whole", "run"))
+
+    def trained(file: Path, options: RunOptions, **settings: Any) -> Any:
+        return train(lambda: task.job(file, small(**settings), options.seed), options)
+
+    first = trained(learned, whole)
+    assert first.about["step"] == 4 and task_of(first.about["stage"]) is task
+    rates: dict[str, Any] = {"pretrain__schedule": "constant", "pretrain__warmup": 0}
+    trained(learned, whole, **rates)
+    trained(learned, run, pretrain__steps=2, **rates)
+    again = replace(run, resume=True)
+    with pytest.raises(CheckpointError, match=r"batch \(\d+, not 3\)"):
+        trained(learned, again, pretrain__batch=3)
+    with pytest.raises(CheckpointError, match="to learn from"):
+        trained(other, again)
+    trained(learned, again, **rates)
+    arrays = [load(options.folder).checkpoint.arrays for options in (whole, run)]
+    assert all((arrays[0][key] == arrays[1][key]).all() for key in arrays[0])
+    assert read_metrics(run.folder / METRICS)[-1]["step"] == 4
+    facts, text = task.score(load(run.folder), unseen)
+    assert json.loads(json.dumps(facts)) == facts and text
+
+
+def test_a_checkpoint_of_no_known_task_is_refused(tmp_path: Path) -> None:
+
+    checkpoint.save(tmp_path / CHECKPOINT, {}, {"stage": "reverse"})
+    with pytest.raises(CheckpointError, match="does not fit this program"):
+        load(tmp_path)

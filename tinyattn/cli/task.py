@@ -1,0 +1,48 @@
+"""Chapter 12, continued: any task by its name. Next: where the time of a step goes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tinyattn.cli import options as opt
+from tinyattn.cli.outputs import finish, spare
+from tinyattn.cli.types import FILE, Choice
+from tinyattn.report.progress import Progress
+from tinyattn.tasks.running import train
+from tinyattn.tasks.runs import RUN_FILES, load
+from tinyattn.tasks.task import TASKS, task_called, task_of
+
+
+@click.command("train")
+@click.argument("task", type=Choice([*TASKS]))
+@click.argument("file", type=FILE)
+@opt.stage_options("pretrain", "fast")
+def train_task(task: str, file: Path, **options: Any) -> None:
+    """Train a new model on FILE, whatever the TASK.
+
+    \b
+    tinyattn train parse en_ewt-ud-train.conllu --epochs 30 --out runs/parser
+    tinyattn score en_ewt-ud-dev.conllu --from runs/parser
+    """
+    spare("--out", options["out"], {"the file": file, "the file of --config": options["config"]},
+          RUN_FILES)  # fmt: skip
+    recipe, run = opt.open_stage("pretrain", options, "fast", {})
+    with Progress() as bar:
+        train(lambda: task_called(task).job(file, recipe, run.seed), bar.watch(run))
+    if run.ranks.writes:
+        finish(run.folder, f"{task}: trained on {file.name}", began=bar.began)
+
+
+@click.command()
+@click.argument("file", type=FILE)
+@opt.option("--from", "start", type=FILE, default="runs/pretrain", help="The run or checkpoint.")
+@opt.DEVICE
+@opt.WORKERS
+@opt.JSON
+def score(file: Path, start: Path, device: str, workers: int | None) -> None:
+    """Score a trained model on FILE, which it has not seen, as its task says."""
+    run = load(start, device=opt.open_device(device, workers))
+    opt.show(*task_of(run.about["stage"]).score(run, file, workers))
