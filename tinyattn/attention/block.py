@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from tinyattn.attention.cache import KeyValueCache
 from tinyattn.backend import Array
 from tinyattn.graph import recording
-from tinyattn.names import nearest
 from tinyattn.nn import Dropout, Module
-from tinyattn.noise import Noise
 from tinyattn.tensor import Tensor
+
+if TYPE_CHECKING:
+    from tinyattn.attention.cache import KeyValueCache
+    from tinyattn.noise import Noise
 
 ABILITIES = {
     "causal": "be kept from looking into the future",
@@ -100,9 +101,11 @@ class AttentionBlock(Module):
         if longest < 1:
             raise self._error(f"longest must be at least 1; got {longest}")
         self._refuse("rotary", rotary is not None)
-        known = inspect.signature(type(self)).parameters
-        for name in options.keys() - known.keys():
-            raise self._error(f"has no option {name!r}{nearest(name, known)}", TypeError)
+        own = [p.name for p in inspect.signature(self.build).parameters.values()
+               if p.kind is p.KEYWORD_ONLY]  # fmt: skip
+        for name in options.keys() - {*own}:
+            raise self._error(f"has no option {name!r}; it has {', '.join(own) or 'none'}",
+                              TypeError)  # fmt: skip
         self.width, self.heads, self.longest = width, heads, longest
         self.dropout = Dropout(dropout)
         self.rotary = rotary(self.query_width) if rotary else None

@@ -7,18 +7,21 @@ built is refused here, with the field and what it should be. Next: the GPT.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from tinyattn.attention.table import (
     ARRANGEMENTS,
+    ATTENTION,
     MECHANISMS,
     longest_of,
     parse_attention,
     spell_out,
 )
 from tinyattn.checks import check_numbers, sizes
-from tinyattn.models.layer import Layer, layers_numbers, new_layers
+from tinyattn.models.layer import Layer
+from tinyattn.nn import Rotary
 from tinyattn.ops.dropout import check_rate
 
 
@@ -97,3 +100,39 @@ class GPTConfig:
             dropout=self.dropout, rotary=self.positions == "rotary",
             exact_gelu=self.gelu == "exact",
         )  # fmt: skip
+
+    def new_arrangement(self, rng: np.random.Generator) -> Any:
+        """What puts these layers together other than one after the other; None for that."""
+        name, options = self.mechanism
+        arrange = ARRANGEMENTS.get(name)
+        return arrange(self.width, rng=rng, **options) if arrange else None
+
+
+def new_layers(
+    count: int,
+    attention: str,
+    options: dict[str, int],
+    *,
+    width: int,
+    heads: int,
+    longest: int,
+    rng: np.random.Generator,
+    dropout: float,
+    rotary: bool,
+    exact_gelu: bool,
+) -> list[Layer]:
+    """So many layers with the attention of that name in ATTENTION, made with its options."""
+
+    kind: Any = ATTENTION[attention]
+    turn = Rotary if rotary else None
+    common = {"longest": longest, "rng": rng, "dropout": dropout, "rotary": turn}
+    return [
+        Layer(kind(width, heads, **common, **options), rng=rng, exact_gelu=exact_gelu,
+              dropout=dropout)
+        for _ in range(count)
+    ]  # fmt: skip
+
+
+def layers_numbers(count: int, width: int) -> int:
+    """How many parameters the matrices of so many layers have: of the attention and of thinking."""
+    return count * (4 + 2 * 4) * width**2

@@ -7,17 +7,18 @@ writing with it.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tinyattn.attention.cache import KeyValueCache
-from tinyattn.attention.table import ARRANGEMENTS
 from tinyattn.backend import Array, asarray
-from tinyattn.models.config import GPTConfig
 from tinyattn.nn import Dropout, Embedding, LayerNorm, LearnedPositions, Linear, Module, Role
 from tinyattn.noise import Noise, generator
 from tinyattn.tensor import Tensor
+
+if TYPE_CHECKING:
+    from tinyattn.models.config import GPTConfig
 
 
 class GPT(Module):
@@ -41,9 +42,7 @@ class GPT(Module):
         self.blocks = config.new_layers(rng)
         self.norm = LayerNorm(config.width)
         self.head = Linear(config.width, config.vocabulary, rng=rng, bias=False, role=Role.OUTPUT)
-        name, options = config.mechanism
-        arrange = ARRANGEMENTS.get(name)  # its parameters go by the name of the one there is
-        self.perceiver = arrange(config.width, rng=rng, **options) if arrange else None
+        self.perceiver = config.new_arrangement(rng)  # or None: one layer after the other
         self.to(device)
         for name, parameter in self.named_parameters():
             parameter.name = name

@@ -2,20 +2,17 @@
 
 Chapter 5 gave us blocks that let positions look at one another. Models are stacks of layers, and a
 layer is such a block and a small network for each position, each added to what was there before.
-Next: the sizes of a GPT.
+Next: the GPT.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
 from tinyattn.attention.block import AttentionBlock
 from tinyattn.attention.cache import KeyValueCache
-from tinyattn.attention.table import ATTENTION
 from tinyattn.backend import Array
-from tinyattn.nn import FeedForward, LayerNorm, Module, Rotary
+from tinyattn.nn import FeedForward, LayerNorm, Module
 from tinyattn.noise import Noise
 from tinyattn.tensor import Tensor
 
@@ -62,33 +59,3 @@ class Layer(Module):
     def think(self, x: Tensor, noise: Noise | None) -> Tensor:
         """The second half of a round."""
         return x + self.feedforward(self.norm_2(x), noise)
-
-
-def new_layers(
-    count: int,
-    attention: str,
-    options: dict[str, int],
-    *,
-    width: int,
-    heads: int,
-    longest: int,
-    rng: np.random.Generator,
-    dropout: float,
-    rotary: bool,
-    exact_gelu: bool,
-) -> list[Layer]:
-    """So many layers with the attention of that name in ATTENTION, made with its options."""
-
-    kind: Any = ATTENTION[attention]
-    turn = Rotary if rotary else None
-    common = {"longest": longest, "rng": rng, "dropout": dropout, "rotary": turn}
-    return [
-        Layer(kind(width, heads, **common, **options), rng=rng, exact_gelu=exact_gelu,
-              dropout=dropout)
-        for _ in range(count)
-    ]  # fmt: skip
-
-
-def layers_numbers(count: int, width: int) -> int:
-    """How many parameters the matrices of so many layers have: of the attention and of thinking."""
-    return count * (4 + 2 * 4) * width**2

@@ -7,6 +7,8 @@ nothing changes. So the vector of a position is added to that of a token. Next: 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from tinyattn import ops
@@ -14,8 +16,10 @@ from tinyattn.backend import Array
 from tinyattn.nn.init import A5, Initialiser
 from tinyattn.nn.linear import Dropout, Linear
 from tinyattn.nn.module import Module, Parameter, Role
-from tinyattn.noise import Noise
 from tinyattn.tensor import Tensor
+
+if TYPE_CHECKING:
+    from tinyattn.noise import Noise
 
 
 class Embedding(Module):

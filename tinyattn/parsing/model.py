@@ -18,7 +18,8 @@ from tinyattn.attention import ABILITIES, ATTENTION, padding, parse_attention, s
 from tinyattn.attention.table import longest_of
 from tinyattn.backend import asarray
 from tinyattn.checks import check_numbers, sizes
-from tinyattn.models.layer import Layer, layers_numbers, new_layers
+from tinyattn.models.config import layers_numbers, new_layers
+from tinyattn.models.layer import Layer
 from tinyattn.nn import (
     Dropout,
     Embedding,
