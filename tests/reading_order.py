@@ -40,20 +40,31 @@ def tree(file: Path) -> ast.Module:
     return ast.parse(file.read_text("utf-8"))
 
 
-def contents() -> list[str]:
-    """All files in reading order. Raises: ValueError for an entry that is not there."""
+@cache
+def chapters() -> dict[str, str]:
+    """All files in reading order, each with its chapter's number, or "" where it has none.
+
+    Raises: ValueError for an entry that is not there.
+    """
     text = (ast.get_docstring(tree(ROOT / "__init__.py")) or "").partition("One letter")[0]
-    lists = re.findall(r"^    (?:\S.*?  )? *((?:[\w/]+, )*[\w/]+),?$", text, re.M)
-    entries = [entry for line in lists for entry in line.split(", ")]
-    named = {entry for entry in entries if not entry.endswith("/")}
-    order: list[str] = []
-    for entry in entries:
-        found = [entry] if entry in named else inside(entry.rstrip("/"))
-        if not found or found[0] not in FILES:
-            raise ValueError(f"tinyattn/__init__.py names {entry}, which is not there")
-        found = found if entry in named else [name for name in found if name not in named]
-        order += [name for name in found if name not in order]
+    lists = re.findall(r"^    (?:(\S.*?)  )? *((?:[\w/]+, )*[\w/]+),?$", text, re.M)
+    named = {entry for _, line in lists for entry in line.split(", ")}
+    order: dict[str, str] = {}
+    number = ""
+    for heading, line in lists:
+        number = heading.split()[0] if heading else number
+        for entry in line.split(", "):
+            found = [name for name in inside(entry.rstrip("/")) if name not in named]
+            for name in found if entry.endswith("/") else [entry]:
+                if name not in FILES:
+                    raise ValueError(f"tinyattn/__init__.py names {name}, which is not there")
+                order.setdefault(name, number if number.isdecimal() else "")
     return order
+
+
+def contents() -> list[str]:
+    """All files in reading order."""
+    return [*chapters()]
 
 
 def inside(folder: str) -> list[str]:

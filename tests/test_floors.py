@@ -10,11 +10,10 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
+from reading_order import FILES as READ
+from reading_order import MILESTONES, before, chapters, contents, needs
 
 import tinyattn
-import tinyattn.threads
-import tinyattn.training
-from tinyattn.dispatch import FORMULAS, KERNELS
 from tinyattn.tensor import OPS
 
 ROOT = Path(tinyattn.__file__).parent
@@ -22,67 +21,51 @@ FILES = sorted(ROOT.rglob("*.py"))
 every_file = pytest.mark.parametrize("file", FILES, ids=lambda f: str(f.relative_to(ROOT)))
 
 
-def module_of(file: Path) -> str:
-    """tinyattn/ops/linear.py -> tinyattn.ops.linear; a package goes by its folder."""
-    return ".".join(file.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__")
+ORDER = contents()
+ENGINE_ROOM = ("kernels/", "parallel/", "measure/")
+WINGS = ("parsing/", "report/", "cli/")
+every_listed_file = pytest.mark.parametrize("name", ORDER)
 
 
-MODULES = {module_of(file): file for file in FILES}
+def test_the_table_of_contents_has_every_file_once() -> None:
+    assert sorted(ORDER) == sorted(READ)
 
 
-def imports(file: Path) -> list[str]:
-    """The modules of this package that a file imports, anywhere in it, in the order it does."""
-    found: list[str] = []
-    for node in ast.walk(ast.parse(file.read_text())):
-        if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{file}: imports are written out in full"
-            whole = [f"{node.module}.{alias.name}" for alias in node.names]
-            found += [name if name in MODULES else str(node.module) for name in whole]
-    return [name for name in found if name.split(".")[0] == "tinyattn"]
+@every_listed_file
+def test_a_file_needs_only_files_before_its_own(name: str) -> None:
+    later = [other for other in needs(READ[name]) if ORDER.index(other) >= ORDER.index(name)]
+    assert not later, f"{name} needs {later}"
 
 
-def chapters() -> list[str]:
-    """The order that the package's docstring gives: `name 1 what it is   other: what it is`."""
-    line = re.compile(r"^ {4}(\w+)/? +\d+  .*?(?: {3,}(\w+): .*)?$", re.MULTILINE)
-    names = [name for pair in line.findall(tinyattn.__doc__ or "") for name in pair if name]
-    names.insert(names.index("gradcheck") + 1, "")  # the package itself, which hands these on
-    return [f"tinyattn.{name}".rstrip(".") for name in [*names, "__main__"]]
+@every_listed_file
+def test_only_dispatch_knows_of_an_engine_room(name: str) -> None:
+    """Deleted, it must not be missed: not even for annotations, or by a string."""
+    if name.startswith(ENGINE_ROOM) or name == "dispatch":
+        return
+    text = ast.unparse(WithoutText().visit(ast.parse(READ[name].read_text())))
+    found = re.findall(r"tinyattn\.(kernels|parallel|measure)\b", text)
+    assert not found, f"{name} names {found}"
 
 
-CHAPTERS = chapters()
+@pytest.mark.parametrize("name", MILESTONES)
+def test_little_stands_before_what_a_reader_wants_to_reach(name: str) -> None:
+    file, most = MILESTONES[name]
+    assert before(file) <= most
 
 
-def chapter(module: str) -> int:
-    return CHAPTERS.index(".".join(module.split(".")[:2]))
-
-
-def page(module: str, package: str) -> int | None:
-    """Where a file stands in a folder, if the folder's __init__ is a table of contents."""
-    if package in ("tinyattn", "tinyattn.cli"):
-        return None
-    contents = imports(MODULES[package]) if package in MODULES else []
-    return contents.index(module) if module in contents else None
-
-
-def test_every_file_belongs_to_a_chapter() -> None:
-    assert {".".join(module.split(".")[:2]) for module in MODULES} == set(CHAPTERS)
-
-
-@every_file
-def test_a_file_imports_from_earlier_chapters_and_pages(file: Path) -> None:
-    module = module_of(file)
-    for other in imports(file):
-        assert chapter(other) <= chapter(module), f"{module} imports {other}"
-        folder = module.rpartition(".")[0]
-        here, there = page(module, folder), page(other, folder)
-        if here is not None and there is not None:
-            assert there < here, f"{module} imports {other}"
+@every_listed_file
+def test_a_file_says_in_which_room_it_stands(name: str) -> None:
+    first = (ast.get_docstring(ast.parse(READ[name].read_text())) or "").partition("\n")[0]
+    if name.startswith(ENGINE_ROOM):
+        assert first.startswith("Engine room"), first
+    elif name.startswith(WINGS):
+        assert first.startswith("Wing"), first
+    else:
+        assert re.match(rf"Chapter {chapters()[name]}\b", first), first
 
 
 def test_no_file_leans_on_itself_by_a_detour() -> None:
-    graph = {module: imports(file) for module, file in MODULES.items()}
+    graph = {name: needs(file) for name, file in READ.items()}
     TopologicalSorter(graph).prepare()  # raises CycleError, with the detour
 
 
@@ -128,21 +111,14 @@ class WithoutText(ast.NodeTransformer):
         return None if is_text else node
 
 
-def test_only_the_backend_knows_cupy() -> None:
+def test_only_one_file_of_the_book_knows_cupy() -> None:
     """Also not by way of a string that is imported."""
-    knows = [
-        file.name
-        for file in FILES
+    knows = {
+        name
+        for name, file in READ.items()
         if "cupy" in ast.unparse(WithoutText().visit(ast.parse(file.read_text())))
-    ]
-    assert knows == ["backend.py", "ranks.py"]  # the second connects them, in parallel/
-
-
-@pytest.mark.parametrize(("name", "device"), KERNELS)
-def test_a_kernel_takes_the_arguments_of_its_formula(name: str, device: str) -> None:
-    taken = [list(inspect.signature(function).parameters)
-             for function in (KERNELS[name, device].run, FORMULAS[name])]  # fmt: skip
-    assert taken[0] == taken[1]
+    }
+    assert knows == {"gpu", "parallel/ranks"}
 
 
 @pytest.mark.parametrize("name", OPS)
