@@ -1,7 +1,6 @@
 """The book can be read from front to back: nothing leans on what comes later."""
 
 import ast
-import inspect
 import os
 import re
 import subprocess

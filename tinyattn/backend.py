@@ -53,13 +53,6 @@ def is_array(value: Any) -> bool:
     return type(value) in _by_type
 
 
-def plain_number(value: Any) -> Any:
-    """A NumPy number as a Python number: it would widen float32. Anything else as it is."""
-    if not isinstance(value, np.generic):
-        return value
-    return float(value) if value.dtype.kind == "f" else value.item()
-
-
 def device_of(*arrays: Array) -> Device:
     """The one device on which all `arrays` live.
 

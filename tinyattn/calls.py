@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tinyattn import op
-from tinyattn.backend import asarray, device_of, is_array, plain_number
+from tinyattn.backend import asarray, device_of, is_array
 from tinyattn.dispatch import FORMULAS, Function
 from tinyattn.names import nearest
 from tinyattn.op import Source
@@ -100,6 +100,13 @@ class Signature:
                 )
             known = [p.name for p in self.arrays] + self.options
             raise TypeError(f"{self.name}: unexpected argument {name!r}{nearest(name, known)}")
+
+
+def plain_number(value: Any) -> Any:
+    """A NumPy number as a Python number: it would widen float32. Anything else as it is."""
+    if not isinstance(value, np.generic):
+        return value
+    return float(value) if value.dtype.kind == "f" else value.item()
 
 
 def _python(value: Any) -> Any:

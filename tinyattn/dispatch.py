@@ -86,7 +86,9 @@ def formulas(*names: str) -> Iterator[None]:
     It holds in all threads, since they share the work. What is computed inside keeps its way back:
     `backward` after the context is by formulas too. Raises: ValueError for an unknown name.
     """
-    check_formulas(names)
+    for name in {*names} - FORMULAS.keys() - {"all"}:
+        known = ", ".join(sorted(FORMULAS))
+        raise ValueError(f"formulas: there is no formula {name!r}; there are {known}")
     with _lock:
         _off.update(names or ("all",))
     try:
@@ -94,14 +96,6 @@ def formulas(*names: str) -> Iterator[None]:
     finally:
         with _lock:
             _off.subtract(names or ("all",))
-
-
-def check_formulas(names: tuple[str, ...]) -> None:
-    """Raises: ValueError for a name that no formula has."""
-    for name in names:
-        if name not in FORMULAS and name != "all":
-            raise ValueError(f"formulas: there is no formula {name!r}; there are "
-                             f"{', '.join(sorted(FORMULAS))}")  # fmt: skip
 
 
 def switched_off() -> list[str]:

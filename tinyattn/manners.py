@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from tinyattn.backend import Array, asnumpy, plain_number
+from tinyattn.backend import Array, asnumpy
+from tinyattn.calls import plain_number
 from tinyattn.tensor import Tensor
 
 

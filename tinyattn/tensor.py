@@ -68,7 +68,7 @@ class Tensor:
     ) -> None:  # fmt: skip
         values = data._data if isinstance(data, Tensor) else data
         on = device or (device_of(values).name if is_array(values) else "cpu")
-        values = _floating(asarray(values, dtype, device=on), copy=True)
+        values = _floating(asarray(values, dtype, device=on))
         self._data = values if self._in_place else _frozen(values)
         self._node: Node | None = None
         self._grad: Array | None = None
@@ -85,7 +85,7 @@ class Tensor:
             raise RuntimeError("data: only a leaf can be assigned; this is the result of an op")
         if values is not self._data:  # which `x.data -= step` has changed, and assigns
             values = values._data if isinstance(values, Tensor) else values
-            values = _floating(asarray(values, self.dtype, device=self.device), copy=True)
+            values = _floating(asarray(values, self.dtype, device=self.device))
             if values.shape != self.shape:
                 raise ValueError(
                     f"data: {self.describe()} cannot take values of shape {values.shape}"
@@ -230,13 +230,13 @@ class Tensor:
         return self.transpose()
 
 
-def _floating(values: Array, *, copy: bool) -> Array:
-    """`values` as float32 or float64, which they keep if they have it already."""
+def _floating(values: Array) -> Array:
+    """A copy of `values` as float32 or float64, which they keep if they have it already."""
     if values.dtype.kind in "iub":
         return values.astype(np.float64)
     if values.dtype not in (np.float32, np.float64):
         raise TypeError(f"a Tensor holds float32 or float64; got {values.dtype}; convert it first")
-    return values.copy() if copy else values
+    return values.copy()
 
 
 def _frozen(values: Array) -> Array:
