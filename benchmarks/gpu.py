@@ -42,13 +42,14 @@ def ours(size: dict[str, int], rows: int, products: str, stack: contextlib.ExitS
     from tinyattn.data import Batch
     from tinyattn.kernels.cuda.products import products_in
     from tinyattn.models import GPT, GPTConfig
+    from tinyattn.parallel.shards import ShardedStep as Step
     from tinyattn.tasks.knowledge import language_model_loss
     from tinyattn.training.optimizers import AdamW
-    from tinyattn.training.step import Step
 
     model = GPT(GPTConfig(**size, dropout=0.1), device="cuda")
     model.load_state(initial_values(size))
-    optimizer = AdamW(model.named_parameters(), betas=ADAM["betas"], eps=ADAM["eps"])
+    beta1, beta2 = ADAM["betas"]
+    optimizer = AdamW(model.named_parameters(), beta1=beta1, beta2=beta2, eps=ADAM["eps"])
     take = stack.enter_context(Step(language_model_loss(model), [optimizer], workers=1))
     examples, number = Batch(*batch(size, rows)), iter(range(10**9))
 
@@ -154,9 +155,9 @@ def curves(size: dict[str, int], rows: int, count: int) -> str:
     """How far the losses of so many steps on the GPU are from those on the CPU."""
     from tinyattn.data import Batch
     from tinyattn.models import GPT, GPTConfig
+    from tinyattn.parallel.shards import ShardedStep as Step
     from tinyattn.tasks.knowledge import language_model_loss
     from tinyattn.training.optimizers import AdamW
-    from tinyattn.training.step import Step
 
     losses = []
     for device in ("cpu", "cuda"):

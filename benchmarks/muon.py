@@ -20,14 +20,16 @@ import numpy as np
 from tinyattn.data import make_world
 from tinyattn.data.batches import Batch
 from tinyattn.data.vocabulary import Vocabulary
+from tinyattn.kernels.cpu import optimizers
+from tinyattn.kernels.cpu.orthogonal import orthogonal
 from tinyattn.models import GPT, GPTConfig
+from tinyattn.parallel.flat import flat_of
+from tinyattn.parallel.shards import ShardedStep as Step
 from tinyattn.parallel.threads import keep_freed_memory
 from tinyattn.tasks.knowledge import language_model_loss
 from tinyattn.tasks.recipe import load_recipe
 from tinyattn.tasks.running import RunOptions, pretrain
-from tinyattn.training import optimizers
-from tinyattn.training.orthogonal import orthogonal
-from tinyattn.training.step import Step
+from tinyattn.training import Muon, Optimizer, make_optimizers
 
 A5 = GPTConfig(vocabulary=256)
 Way = Callable[[object, np.ndarray], np.ndarray]
@@ -59,6 +61,12 @@ def cpu(action: Callable[[], object]) -> float:
     return (time.process_time_ns() - began) / 1e6
 
 
+def update(optimizer: Optimizer) -> None:
+    """Apply its rule to all parameters, in the pieces of a training step."""
+    for w, g, moments, decay in flat_of(optimizer).pieces:
+        optimizer.move(w, g, moments, 0.0, decay)
+
+
 def batches(rows: int) -> Callable[[], Batch]:
     """Random pieces of the world's sentences."""
     corpus = make_world(seed=0).corpus
@@ -76,18 +84,18 @@ def batches(rows: int) -> Callable[[], Batch]:
 def cost(steps: int, rows: int, rounds: int) -> list[np.ndarray]:
     """Print the cost of a step and its parts; returns the gradients."""
     model, draw = GPT(A5, seed=0), batches(rows)
-    muon, adamw = optimizers.make_optimizers(model, "muon")
-    assert isinstance(muon, optimizers.Muon)
+    muon, adamw = make_optimizers(model, "muon")
+    assert isinstance(muon, Muon)
     with Step(language_model_loss(model), [muon, adamw], workers=1) as take:
         for step in range(steps):
             take(draw(), step, 0.01)
-        grads = [g.copy() for g in muon.flat.views(muon.flat.grads).values()]  # as prepared
+        grads = [m.copy() for m in muon.state()["velocity"].values()]
         actions: dict[str, Callable[[], object]] = {
             f"training step, batch {rows}": lambda: take(draw(), steps, 0.0),
-            "  of which Muon": lambda: muon.step(0.0),
+            "  of which Muon": lambda: update(muon),
             "    of which orthogonal": lambda: [orthogonal(np, g) for g in grads],
             "    five steps instead": lambda: [five_steps(np, g) for g in grads],
-            "  of which AdamW": lambda: adamw.step(0.0),
+            "  of which AdamW": lambda: update(adamw),
         }
         times = {name: [cpu(action)] for name, action in actions.items()}
         for _ in range(rounds):

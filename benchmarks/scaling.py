@@ -25,9 +25,10 @@ from tinyattn.data import Batch
 from tinyattn.measure import Profile, profile_step
 from tinyattn.measure.comparison import slope
 from tinyattn.models import GPT, GPTConfig
+from tinyattn.parallel.shards import ShardedStep as Step
 from tinyattn.parallel.threads import keep_freed_memory
 from tinyattn.tasks.knowledge import language_model_loss
-from tinyattn.training import Step, make_optimizers
+from tinyattn.training import make_optimizers
 
 BASE = {"width": 256, "layers": 4, "context": 128, "batch": 32}
 AXES = {

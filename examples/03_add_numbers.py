@@ -7,7 +7,7 @@ import numpy as np
 
 from tinyattn import ops
 from tinyattn.models import GPT, GPTConfig, generate
-from tinyattn.training.optimizers import make_optimizers
+from tinyattn.training.registry import make_optimizers
 from tinyattn.training.schedule import Schedule
 
 CHARACTERS = "0123456789+="

@@ -7,9 +7,9 @@ from serving import serve
 import tinyattn
 from tinyattn.data.batches import Batch
 from tinyattn.models import GPT, GPTConfig
+from tinyattn.parallel.shards import ShardedStep as Step
 from tinyattn.tasks.knowledge import language_model_loss
 from tinyattn.training.optimizers import AdamW
-from tinyattn.training.step import Step
 
 
 class WholeBatch(Batch):
@@ -26,7 +26,8 @@ chosen = choose(options())
 size = SIZES[chosen.size]
 model = GPT(GPTConfig(**size, dropout=chosen.dropout, gelu=chosen.gelu))
 model.load_state(initial_values(size))
-optimizer = AdamW(model.named_parameters(), betas=ADAM["betas"], eps=ADAM["eps"],
+beta1, beta2 = ADAM["betas"]
+optimizer = AdamW(model.named_parameters(), beta1=beta1, beta2=beta2, eps=ADAM["eps"],
                   weight_decay=ADAM["weight_decay"])  # fmt: skip
 examples = WholeBatch(*batch(size, chosen.batch))
 take = Step(language_model_loss(model), [optimizer], clip=1e9, workers=chosen.threads)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tinyattn.kernels.cpu import optimizers
+from tinyattn.kernels.cpu.orthogonal import orthogonal
 from tinyattn.tasks.running import RunOptions
-from tinyattn.training import optimizers
-from tinyattn.training.orthogonal import orthogonal
 
 
 def test_a_row_is_the_mean_over_its_minutes(

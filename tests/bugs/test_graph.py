@@ -16,9 +16,11 @@ from tinyattn import Tensor, no_grad, ops
 from tinyattn.backend import asarray, asnumpy, is_array
 from tinyattn.models import GPT, GPTConfig
 from tinyattn.nn import Linear, Module, Parameter
+from tinyattn.parallel.flat import flat_of
 from tinyattn.tensor import gradients
-from tinyattn.training.optimizers import AdamW, Muon, make_optimizers
-from tinyattn.training.parameters import add_gradients
+from tinyattn.training.muon import Muon
+from tinyattn.training.optimizers import AdamW
+from tinyattn.training.registry import make_optimizers
 
 
 def leaf(values: Any, device: str = "cpu") -> Tensor:
@@ -619,8 +621,7 @@ def test_assigning_new_values_leaves_an_old_graph_as_it_was(device: str) -> None
 
 def step(optimizer: AdamW | Muon, loss: Tensor) -> None:
     """What a training loop does with one loss."""
-    optimizer.flat.grads[...] = 0
-    add_gradients(optimizer.flat.collector(), gradients(loss))
+    loss.backward()
     optimizer.step(0.1)
 
 
@@ -716,6 +717,7 @@ def test_a_copied_model_is_free_of_the_optimiser_of_the_original() -> None:
     """A snapshot of a model in training neither follows it nor ignores what is assigned."""
     model = Pair()
     optimizer = AdamW(model.named_parameters())
+    flat_of(optimizer)
     for snapshot in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         assert type(snapshot.first) is Parameter and snapshot.first is snapshot.second
         loss = (snapshot.first * snapshot.first).sum()

@@ -13,8 +13,8 @@ from tinyattn import Tensor, gradcheck, ops
 from tinyattn.backend import asarray, asnumpy
 from tinyattn.models import GPT, GPTConfig
 from tinyattn.nn import LayerNorm, Parameter
-from tinyattn.training.optimizers import AdamW, Muon
-from tinyattn.training.orthogonal import orthogonal
+from tinyattn.training.muon import Muon, orthogonal
+from tinyattn.training.optimizers import AdamW
 
 FLOATS = [np.float64, np.float32]
 

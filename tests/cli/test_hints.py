@@ -15,8 +15,8 @@ import pytest
 import tinyattn as package
 from tinyattn.cli import main
 from tinyattn.data.batches import Batch
-from tinyattn.training import BatchTooLarge
-from tinyattn.training.loop import Fit
+from tinyattn.parallel.shards import BatchTooLarge
+from tinyattn.training.fit import Fit
 
 ROOT = Path(package.__file__).parent
 OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*")

@@ -12,18 +12,22 @@ from gpu import needs_gpu
 
 from tinyattn.backend import asarray, asnumpy, get_device
 from tinyattn.data import Batch
-from tinyattn.kernels.cuda.products import PRODUCTS, product, products_in
+from tinyattn.kernels.cuda.products import PRODUCTS, product
 from tinyattn.models import GPT, GPTConfig
 from tinyattn.noise import Noise
+from tinyattn.parallel import ranks
+from tinyattn.parallel.flat import flat_of
+from tinyattn.parallel.shards import ShardedStep as Step
 from tinyattn.tasks.examples import TextExamples
 from tinyattn.tasks.knowledge import language_model_loss
 from tinyattn.tensor import Tensor
-from tinyattn.training import metrics, ranks
-from tinyattn.training.loop import CHECKPOINT, Fit, TrainingFailed
+from tinyattn.training import metrics
+from tinyattn.training.checkpoint import CHECKPOINT
+from tinyattn.training.fit import Fit
+from tinyattn.training.keep import TrainingFailed
 from tinyattn.training.metrics import read_metrics
-from tinyattn.training.optimizers import make_optimizers
-from tinyattn.training.settings import SettingError, TrainSettings
-from tinyattn.training.step import Step
+from tinyattn.training.registry import make_optimizers
+from tinyattn.training.settings import SettingError, TrainSettings, products_in
 
 pytestmark = needs_gpu
 
@@ -195,7 +199,7 @@ def test_gpus_add_up_what_is_on_them_by_themselves() -> None:
     before = loss(batch(), None, float(batch().trained)).item()
     with Step(loss, optimizers, workers=1, ranks=Twice()) as take:
         result = take(batch(), 0, 0.0)
-    assert summed == [1, *(optimizer.flat.grads.size for optimizer in optimizers)]
+    assert summed == [1, *(flat_of(optimizer).grads.size for optimizer in optimizers)]
     # This rank's share is half of the rows, so twice that is about the loss of all.
     assert result.loss == pytest.approx(before, rel=0.1)
 

@@ -16,9 +16,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from tinyattn.backend import asarray, asnumpy, get_device, is_array
 from tinyattn.dispatch import KERNELS
 from tinyattn.noise import Noise
+from tinyattn.parallel.shards import clip_factor
 from tinyattn.tensor import OPS
 from tinyattn.training import optimizers
-from tinyattn.training.step import clip_factor
 
 TOLERANCE = {"float32": 2e-5, "float64": 1e-12}
 

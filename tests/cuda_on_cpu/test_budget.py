@@ -15,9 +15,9 @@ from cuda_on_cpu import DEVICE, needs_it
 from cuda_on_cpu.functions import Record
 from tinyattn.data import Batch
 from tinyattn.models import GPT
+from tinyattn.parallel.shards import ShardedStep as Step
 from tinyattn.tasks.knowledge import language_model_loss
 from tinyattn.tasks.recipe import Recipe, load_recipe
-from tinyattn.training.step import Step
 
 pytestmark = needs_it
 

@@ -36,7 +36,7 @@ from tinyattn.parsing.treebank import UNKNOWN, branching, pairs, places
 from tinyattn.tasks import RunOptions
 from tinyattn.tensor import Tensor
 from tinyattn.training import CheckpointError, SettingError, checkpoint
-from tinyattn.training.loop import CHECKPOINT
+from tinyattn.training.checkpoint import CHECKPOINT
 from tinyattn.training.metrics import METRICS, read_metrics
 
 SIZES = {"width": 16, "heads": 2, "layers": 1}

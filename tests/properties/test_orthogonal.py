@@ -10,14 +10,27 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tinyattn.backend import asarray, asnumpy, get_device
-from tinyattn.training.orthogonal import POLYNOMIALS, orthogonal
+from tinyattn.kernels.cpu import orthogonal as kernel
+from tinyattn.training import muon as formula
+from tinyattn.training.muon import POLYNOMIALS
+
+
+@pytest.fixture(autouse=True, scope="module", params=[formula, kernel], ids=["formula", "kernel"])
+def _way(request: pytest.FixtureRequest) -> None:
+    """Which of both is tried."""
+    global way
+    way = request.param
 
 
 def run(g: np.ndarray, device: str = "cpu") -> np.ndarray:
     """`orthogonal` on a device and back."""
-    result = orthogonal(get_device(device).xp, asarray(g, device=device))
+    result = way.orthogonal(get_device(device).xp, asarray(g, device=device))
     assert result.dtype == g.dtype
     return asnumpy(result)
+
+
+def test_both_have_the_same_polynomials() -> None:
+    assert kernel.POLYNOMIALS == formula.POLYNOMIALS
 
 
 def random_orthogonal(rng: np.random.Generator, n: int) -> np.ndarray:

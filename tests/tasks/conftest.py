@@ -15,7 +15,7 @@ from tinyattn.tasks.recipe import Recipe, load_recipe
 from tinyattn.tasks.running import RunOptions, finetune, pretrain
 from tinyattn.tasks.runs import PREDICTIONS
 from tinyattn.training import checkpoint
-from tinyattn.training.loop import CHECKPOINT
+from tinyattn.training.checkpoint import CHECKPOINT
 
 SMALL: dict[str, Any] = {
     "model.layers": 1, "model.heads": 2, "model.width": 16, "model.context": 80,

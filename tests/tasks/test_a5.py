@@ -12,11 +12,13 @@ import pytest
 
 from tinyattn.data import World
 from tinyattn.models import GPT, GPTConfig
+from tinyattn.parallel.flat import flat_of
 from tinyattn.tasks.examples import DocumentExamples, Examples
 from tinyattn.tasks.recipe import load_recipe
 from tinyattn.tasks.running import RunOptions, finetune, pretrain
 from tinyattn.training.metrics import METRICS
-from tinyattn.training.optimizers import AdamW, make_optimizers
+from tinyattn.training.optimizers import AdamW
+from tinyattn.training.registry import make_optimizers
 from tinyattn.training.settings import DECAYS, TrainSettings
 
 RECIPE = load_recipe("a5")
@@ -106,12 +108,10 @@ def test_all_but_biases_decay() -> None:
     (adamw,) = make_optimizers(GPT(config), RECIPE.pretrain.optimizer,
                                decays=DECAYS[RECIPE.pretrain.decay])  # fmt: skip
     assert isinstance(adamw, AdamW)
-    names = list(adamw.flat.named)
-    sizes = [parameter.size for parameter in adamw.flat.named.values()]
-    spared = ["bias" in name for name in names]
+    assert adamw.decayed == {name for name in adamw.named if "bias" not in name}
+    spared = [name not in adamw.decayed for name in flat_of(adamw).named]
     assert spared == sorted(spared)  # those that decay come first
-    assert adamw.decayed == sum(size for size, bias in zip(sizes, spared, strict=True) if not bias)
-    assert (adamw.betas, adamw.eps, adamw.weight_decay) == ((0.9, 0.95), 1e-8, 0.1)
+    assert adamw.given == {"beta1": 0.9, "beta2": 0.95, "eps": 1e-8} and adamw.weight_decay == 0.1
 
 
 def test_documents_come_in_the_order_of_the_file_cut_to_4_to_112() -> None:

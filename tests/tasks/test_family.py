@@ -23,8 +23,7 @@ from tinyattn.tasks.knowledge import language_model_loss
 from tinyattn.tasks.recipe import Recipe
 from tinyattn.tasks.running import RunOptions, finetune, pretrain
 from tinyattn.tasks.runs import CONFIG, PREDICTIONS, load_run
-from tinyattn.training.checkpoint import CheckpointError
-from tinyattn.training.loop import CHECKPOINT
+from tinyattn.training.checkpoint import CHECKPOINT, CheckpointError
 from tinyattn.training.metrics import METRICS, read_metrics
 from tinyattn.training.settings import SettingError
 

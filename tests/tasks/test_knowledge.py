@@ -18,8 +18,7 @@ from tinyattn.tasks.recipe import Recipe
 from tinyattn.tasks.running import RunOptions, finetune, pretrain
 from tinyattn.tasks.runs import CONFIG, CURVES, PREDICTIONS, load_run, open_run
 from tinyattn.training import checkpoint
-from tinyattn.training.checkpoint import CheckpointError
-from tinyattn.training.loop import CHECKPOINT
+from tinyattn.training.checkpoint import CHECKPOINT, CheckpointError
 from tinyattn.training.metrics import METRICS, read_metrics
 from tinyattn.training.settings import SettingError
 

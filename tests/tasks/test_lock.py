@@ -23,8 +23,7 @@ from tinyattn.tasks.lock import LOCK, alone_in
 from tinyattn.tasks.recipe import Recipe
 from tinyattn.tasks.running import RunOptions, finetune, pretrain
 from tinyattn.tasks.runs import held_runs
-from tinyattn.training.checkpoint import CheckpointError
-from tinyattn.training.loop import CHECKPOINT
+from tinyattn.training.checkpoint import CHECKPOINT, CheckpointError
 from tinyattn.training.ranks import Ranks
 from tinyattn.training.settings import SettingError
 

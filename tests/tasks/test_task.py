@@ -14,7 +14,7 @@ from tinyattn.tasks import TASKS, RunOptions, load, train
 from tinyattn.tasks.recipe import Recipe
 from tinyattn.tasks.task import Task, task_called, task_of
 from tinyattn.training import CheckpointError, checkpoint, read_metrics
-from tinyattn.training.loop import CHECKPOINT
+from tinyattn.training.checkpoint import CHECKPOINT
 from tinyattn.training.metrics import METRICS
 
 Files = dict[str, tuple[Path, Path, Path]]

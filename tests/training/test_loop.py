@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tinyattn import formulas
 from tinyattn.data import Corruption
 from tinyattn.models import GPT, GPTConfig
-from tinyattn.tasks.examples import DocumentExamples
+from tinyattn.tasks.examples import DocumentExamples, TextExamples
 from tinyattn.tasks.knowledge import language_model_loss
-from tinyattn.training import checkpoint, loop
-from tinyattn.training.checkpoint import Checkpoint, CheckpointError
-from tinyattn.training.loop import CHECKPOINT, Fit, TrainingFailed
+from tinyattn.threads import NoThreads
+from tinyattn.training import OPTIMIZERS, Optimizer, checkpoint, keep
+from tinyattn.training.checkpoint import CHECKPOINT, Checkpoint, CheckpointError
+from tinyattn.training.fit import Fit
+from tinyattn.training.keep import TrainingFailed
 from tinyattn.training.metrics import METRICS, read_metrics
 from tinyattn.training.settings import TrainSettings
 from tinyattn.training.signals import STOPS, Interrupted
@@ -40,7 +44,8 @@ def fit(
                         length=16, seed=5, shuffle=settings.shuffle)  # fmt: skip
     assert data.batches_per_epoch == PER_EPOCH
     model = GPT(MODEL, seed=5)
-    run = Fit(settings, folder, {}, seed=5, workers=2, on_step=on_step, **more)
+    more = {"workers": 2, **more}
+    run = Fit(settings, folder, {}, seed=5, on_step=on_step, **more)
     saved = checkpoint.load(folder / CHECKPOINT) if resume else None
     run.run(model, language_model_loss(model), data, saved)
     return checkpoint.load(folder / CHECKPOINT)
@@ -107,7 +112,7 @@ def test_a_crash_goes_back_to_the_last_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Steps that were logged but not kept are done, and logged, once more."""
-    monkeypatch.setattr(loop, "SAVE_SECONDS", 0)
+    monkeypatch.setattr(keep, "SAVE_SECONDS", 0)
 
     def crash(entry: dict[str, Any]) -> None:
         if entry["step"] == 6:
@@ -238,7 +243,7 @@ def test_what_is_there_stays_whole_until_the_first_checkpoint(
     def look(entry: dict[str, Any]) -> None:
         seen.append(contents(tmp_path))
 
-    monkeypatch.setattr(loop, "SAVE_SECONDS", 0)  # a checkpoint behind every step
+    monkeypatch.setattr(keep, "SAVE_SECONDS", 0)  # a checkpoint behind every step
     fit(tmp_path, replace(SETTINGS, steps=3), on_step=look, beside=beside)
     assert seen[0] == before
     assert [files[METRICS].count(b"\n") for files in seen[1:]] == [2, 3]  # a line at once again
@@ -377,3 +382,57 @@ def test_learning_rates_and_epochs_are_logged(tmp_path: Path) -> None:
         schedule(s) for s in range(12)
     ]
     assert [entry["epoch"] for entry in metrics(tmp_path)] == [1] * 4 + [2] * 4 + [3] * 4
+
+
+def test_an_optimizer_of_ones_own_is_a_class_and_a_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    """Settings, runs, checkpoints and steps of several threads know it then."""
+
+    def sign(xp, w, g, m, *, t, rate, decay, momentum):  # type: ignore[no-untyped-def]
+        m[...] = momentum * m + (1 - momentum) * g
+        w -= rate * (decay * w + xp.sign(m))
+
+    class Sign(Optimizer):
+        rule, moments, numbers = staticmethod(sign), ("average",), {"momentum": 0.9}
+
+    monkeypatch.setitem(OPTIMIZERS, "sign", Sign)
+    settings = TrainSettings(optimizer="sign", learning_rate=0.01, steps=6, batch=4, momentum=0.5)
+    results = []
+    for workers, who in ((1, formulas("step")), (2, nullcontext())):
+        model = GPT(MODEL, seed=5)
+        data = TextExamples(np.arange(1, 9).repeat(20), 16, batch=4, seed=0)
+        folder = tmp_path / str(workers)
+        folder.mkdir()
+        with who:
+            entries = Fit(settings, folder, {}, workers=workers).run(
+                model, language_model_loss(model), data
+            )
+        assert entries[-1]["loss"] < entries[0]["loss"]
+        saved = checkpoint.load(folder / CHECKPOINT)
+        assert "optimizer.0.average.head.weight" in saved.arrays
+        results.append(entries[-1]["loss"])
+        again = Fit(settings, folder, {}, workers=workers)
+        assert again.run(model, language_model_loss(model), data, saved)
+    assert results[0] == pytest.approx(results[1], abs=1e-3)
+
+
+def test_a_plain_step_does_not_share_its_batch(tmp_path: Path) -> None:
+    with formulas("step"), pytest.raises(NoThreads, match="workers 2: only tinyattn"):
+        fit(tmp_path)  # with two workers
+    assert contents(tmp_path) == {}
+
+
+def test_a_plain_step_trains_as_that_of_threads_does(tmp_path: Path) -> None:
+    """Also where dropout is random; and it goes on where another has stopped."""
+    found = []
+    for name, plain in (("a", False), ("b", True)):
+        (tmp_path / name).mkdir()
+        with formulas() if plain else nullcontext():
+            with pytest.raises(Interrupted):
+                fit(tmp_path / name, on_step=press_ctrl_c_after(5), workers=1)
+            found.append(fit(tmp_path / name, resume=True, workers=1))
+    for name, array in found[0].arrays.items():
+        np.testing.assert_allclose(found[1].arrays[name], array, atol=2e-4, err_msg=name)
+    losses = [[entry["loss"] for entry in metrics(tmp_path / name)] for name in "ab"]
+    assert losses[0] == pytest.approx(losses[1], abs=1e-4) and len(losses[0]) == 12

@@ -1,27 +1,44 @@
-"""Optimisers, each beside the plainest loop that says the same."""
+"""Optimisers beside the plainest loop that says the same; formula and kernel, alone and flat."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
 
-from tinyattn import ops
+from tinyattn import formulas, ops
+from tinyattn.attention import MECHANISMS
 from tinyattn.kernels.cpu.tiles import TILE
 from tinyattn.models import GPT, GPTConfig
-from tinyattn.nn import Parameter
+from tinyattn.nn import Parameter, Role
+from tinyattn.parallel.flat import flat_of
+from tinyattn.parsing.model import Parser, ParserConfig
+from tinyattn.training import OPTIMIZERS
+from tinyattn.training.muon import POLYNOMIALS, Muon
 from tinyattn.training.optimizers import (
+    SGD,
     AdamW,
-    Muon,
+    Optimizer,
+    clip_gradients,
     decays_a5,
     decays_matrices,
-    make_optimizers,
 )
-from tinyattn.training.orthogonal import POLYNOMIALS
+from tinyattn.training.registry import make_optimizers
 
 Arrays = dict[str, np.ndarray]
 MODEL = GPTConfig(vocabulary=11, context=8, layers=2, heads=2, width=8)
+
+
+@pytest.fixture(autouse=True, params=["kernels", "formulas"])
+def _who_computes(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What a rule does must not depend on it."""
+    if request.param == "kernels":
+        yield
+    else:
+        with formulas():
+            yield
 
 
 def random_arrays(seed: int, shapes: dict[str, tuple[int, ...]]) -> Arrays:
@@ -29,16 +46,37 @@ def random_arrays(seed: int, shapes: dict[str, tuple[int, ...]]) -> Arrays:
     return {name: rng.normal(size=shape) for name, shape in shapes.items()}
 
 
-def train(optimizer: AdamW | Muon, gradients: list[Arrays], rates: list[float]) -> Arrays:
-    """Take one step a gradient, with threads, and return the parameters."""
-    slots = optimizer.flat.views(optimizer.flat.grads)
+def parameters(arrays: Arrays) -> list[tuple[str, Parameter]]:
+    """Those called weight are matrices that decay, the others are none."""
+    return [
+        (name, Parameter(value, role=Role.HIDDEN if name.endswith("weight") else Role.BIAS))
+        for name, value in arrays.items()
+    ]
+
+
+def train(optimizer: Optimizer, gradients: list[Arrays], rates: list[float]) -> Arrays:
+    """Take one step a gradient, and return the parameters."""
+    for gradient, rate in zip(gradients, rates, strict=True):
+        for name, parameter in optimizer.named.items():
+            parameter.grad = gradient[name]
+        optimizer.step(rate)
+    return {name: parameter.numpy() for name, parameter in optimizer.named.items()}
+
+
+def train_flat(optimizer: Optimizer, gradients: list[Arrays], rates: list[float]) -> Arrays:
+    """The same as a step of several threads does it: by pieces of one array."""
+    flat = flat_of(optimizer)
     with ThreadPoolExecutor(3) as executor:
         for gradient, rate in zip(gradients, rates, strict=True):
-            for name, slot in slots.items():
+            for name, slot in flat.views(flat.grads).items():
                 slot[...] = gradient[name]
-            optimizer.step(rate, executor)
-    return {name: parameter.numpy() for name, parameter in optimizer.flat.named.items()}
+            optimizer.steps += 1
+            list(executor.map(lambda piece, rate=rate: optimizer.move(*piece[:3], rate, piece[3]),
+                              flat.pieces))  # fmt: skip
+    return {name: parameter.numpy() for name, parameter in optimizer.named.items()}
 
+
+both_ways = pytest.mark.parametrize("train", [train, train_flat])
 
 # Two of the shapes are longer than a tile, so tiles end within a parameter and where decay ends.
 SHAPES = {"a.bias": (5,), "a.weight": (3, 7), "b.weight": (TILE + 3,), "b.bias": (TILE + 5,),
@@ -47,13 +85,22 @@ GRADIENTS = [random_arrays(seed, SHAPES) for seed in range(1, 9)]
 RATES = [0.1 / n for n in range(1, 9)]
 
 
-def adamw(optimizer: Callable = AdamW, **settings: object) -> Arrays:
-    start = random_arrays(0, SHAPES)
-    named = [(name, Parameter(value)) for name, value in start.items()]
-    return train(optimizer(named, **settings), GRADIENTS, RATES)
+@both_ways
+def test_sgd_is_the_textbooks_loop(train: Callable) -> None:
+    expected = random_arrays(0, SHAPES)
+    for name, w in expected.items():
+        m = np.zeros_like(w)
+        for gradient, rate in zip(GRADIENTS, RATES, strict=True):
+            m = 0.9 * m + gradient[name]
+            w -= 0.5 * rate * (m + (0.2 * w if name.endswith("weight") else 0))
+    start = parameters(random_arrays(0, SHAPES))
+    found = train(SGD(start, momentum=0.9, weight_decay=0.2, scale=0.5), GRADIENTS, RATES)
+    for name in expected:
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-12, atol=1e-12)
 
 
-def test_adamw_is_the_textbooks_loop() -> None:
+@both_ways
+def test_adamw_is_the_textbooks_loop(train: Callable) -> None:
     expected = random_arrays(0, SHAPES)
     for name, w in expected.items():
         m, v = np.zeros_like(w), np.zeros_like(w)
@@ -64,7 +111,8 @@ def test_adamw_is_the_textbooks_loop() -> None:
             if name.endswith("weight"):
                 w -= 0.5 * rate * 0.2 * w
             w -= 0.5 * rate * (m / (1 - 0.9**t)) / (np.sqrt(v / (1 - 0.95**t)) + 1e-8)
-    found = adamw(weight_decay=0.2, scale=0.5)
+    start = parameters(random_arrays(0, SHAPES))
+    found = train(AdamW(start, weight_decay=0.2, scale=0.5), GRADIENTS, RATES)
     assert found.keys() == expected.keys()
     for name in expected:
         np.testing.assert_allclose(found[name], expected[name], rtol=1e-12, atol=1e-12)
@@ -72,25 +120,24 @@ def test_adamw_is_the_textbooks_loop() -> None:
 
 def test_adamw_is_torchs() -> None:
     torch = pytest.importorskip("torch")
-    parameters = {
-        n: torch.nn.Parameter(torch.tensor(w)) for n, w in random_arrays(0, SHAPES).items()
-    }
-    decay, spared = ([p for n, p in parameters.items() if n.endswith(end)]
+    theirs = {n: torch.nn.Parameter(torch.tensor(w)) for n, w in random_arrays(0, SHAPES).items()}
+    decay, spared = ([p for n, p in theirs.items() if n.endswith(end)]
                      for end in ("weight", "bias"))  # fmt: skip
     groups = [{"params": decay, "weight_decay": 0.1}, {"params": spared, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, betas=(0.9, 0.95), eps=1e-8)
     for gradient, rate in zip(GRADIENTS, RATES, strict=True):
         for group in optimizer.param_groups:
             group["lr"] = rate
-        for name, parameter in parameters.items():
+        for name, parameter in theirs.items():
             parameter.grad = torch.tensor(gradient[name])
         optimizer.step()
-    found = adamw()
-    for name, parameter in parameters.items():
+    found = train(AdamW(parameters(random_arrays(0, SHAPES))), GRADIENTS, RATES)
+    for name, parameter in theirs.items():
         np.testing.assert_allclose(found[name], parameter.detach().numpy(), rtol=1e-12, atol=1e-12)
 
 
-def test_muon_is_the_textbooks_loop() -> None:
+@both_ways
+def test_muon_is_the_textbooks_loop(train: Callable) -> None:
     shapes = {"wide": (4, 9), "tall": (9, 4), "square": (5, 5)}
     gradients = [random_arrays(seed, shapes) for seed in range(1, 6)]
     expected = random_arrays(0, shapes)
@@ -110,25 +157,15 @@ def test_muon_is_the_textbooks_loop() -> None:
         np.testing.assert_allclose(found[name], expected[name], rtol=1e-6)
 
 
-def test_muon_shares_its_matrices_out() -> None:
-    """However many threads there are, not a bit changes; wide matrices take the largest steps."""
+def test_wide_matrices_take_the_largest_steps() -> None:
     shapes = {"square": (6, 6), "wide": (8, 128), "tall": (128, 8)}
-    gradient, results = random_arrays(1, shapes), []
-    for executor in (None, ThreadPoolExecutor(1), ThreadPoolExecutor(3)):
-        named = [(name, Parameter(np.zeros(shape))) for name, shape in shapes.items()]
-        muon = Muon(named)
-        for name, slot in muon.flat.views(muon.flat.grads).items():
-            slot[...] = gradient[name]
-        muon.step(0.01, executor)
-        results.append(muon.flat.values.copy())
-    np.testing.assert_array_equal(results[1], results[0])
-    np.testing.assert_array_equal(results[2], results[0])
-    for name, step in muon.flat.views(results[0]).items():
+    named = [(name, Parameter(np.zeros(shape))) for name, shape in shapes.items()]
+    for name, step in train(Muon(named), [random_arrays(1, shapes)], [0.01]).items():
         longest = 0.01 * math.sqrt(128 / 8 if name == "wide" else 1)
         assert 0.8 * longest < np.linalg.norm(step, 2) < 1.2 * longest
 
 
-@pytest.mark.parametrize("name", ["adamw", "muon"])
+@pytest.mark.parametrize("name", OPTIMIZERS)
 def test_a_step_takes_the_gradients_from_where_backward_leaves_them(name: str) -> None:
     """A loop of `backward` and `step` trains, and each gradient counts once."""
     model = GPT(MODEL)
@@ -139,59 +176,122 @@ def test_a_step_takes_the_gradients_from_where_backward_leaves_them(name: str) -
         losses.append(loss.item())
         loss.backward()
         for optimizer in optimizers:
-            optimizer.step(0.1 if name == "muon" else 0.02)
+            optimizer.step({"sgd": 0.3, "adamw": 0.02, "muon": 0.1}[name])
         assert all(parameter.grad is None for parameter in model.parameters())
     assert losses[-1] < 0.5 * losses[0]
 
 
-@pytest.mark.parametrize("optimizer", [AdamW, Muon])
-def test_each_gradient_counts_once(optimizer: type[AdamW | Muon]) -> None:
-    """What a second step without a backward has of the first is momentum alone."""
-    w = Parameter(np.ones((2, 2)))
-    rule = optimizer([("w", w)], weight_decay=0.0)
-    w.grad = np.full((2, 2), 3.0)
+@pytest.mark.parametrize("kind", OPTIMIZERS.values())
+def test_a_step_voids_the_graphs_before_it_and_leaves_the_gradient(kind: type[Optimizer]) -> None:
+    w = Parameter(np.ones((2, 2)), role=Role.HIDDEN)
+    rule, loss = kind([("w", w)]), (w * w).sum()
+    g = w.grad = np.full((2, 2), 3.0)
     rule.step(0.1)
-    assert w.grad is None and not rule.flat.grads.any()
+    assert w.grad is None and (g == 3).all()
+    with pytest.raises(RuntimeError, match="changed in place"):
+        loss.backward()
 
 
-def test_a_trainers_gradients_are_not_mixed_with_what_backward_left() -> None:
-    w = Parameter(np.ones(3))
-    optimizer = AdamW([("w", w)], weight_decay=0.0)
-    w.grad = np.full(3, -1.0)
-    optimizer.flat.grads[...] = 1.0
-    with ThreadPoolExecutor(1) as executor:
-        optimizer.step(0.1, executor)
-    np.testing.assert_allclose(w.data, 0.9)
+@both_ways
+def test_a_gradient_that_was_not_left_is_zero(train: Callable) -> None:
+    """What a second step without a backward has of the first is momentum alone."""
+    w = Parameter(np.ones(1))
+    rule = SGD([("w", w)], momentum=0.5, weight_decay=0.0)
+    train(rule, [{"w": np.full(1, 3.0)}], [0.1])
+    rule.step(0.1)
+    np.testing.assert_allclose(w.data, 1 - 0.1 * (3 + 1.5))
 
 
-@pytest.mark.parametrize("name", ["adamw", "muon"])
+@pytest.mark.parametrize("name", OPTIMIZERS)
 def test_every_parameter_has_exactly_one_optimizer(name: str) -> None:
     model = GPT(MODEL)
     before = model.state()
     optimizers = make_optimizers(model, name)
-    owned = [id(p) for optimizer in optimizers for p in optimizer.flat.named.values()]
+    owned = [id(p) for optimizer in optimizers for p in optimizer.named.values()]
     assert sorted(owned) == sorted(map(id, model.parameters()))
-    for parameter, value in before.items():  # moving into the flat array changes no value
+    for optimizer in optimizers:  # moving into a flat array changes no value
+        flat_of(optimizer)
+    for parameter, value in before.items():
         np.testing.assert_array_equal(model.state()[parameter], value)
+
+
+def test_moments_move_into_flat_arrays_with_what_they_hold() -> None:
+    """So a run goes on from what `restore` has put there, before or after."""
+    arrays = random_arrays(0, SHAPES)
+    alone, moved = AdamW(parameters(arrays)), AdamW(parameters(arrays))
+    for _ in range(2):
+        train(alone, GRADIENTS[:2], RATES[:2])
+    train(moved, GRADIENTS[:2], RATES[:2])
+    flat = flat_of(moved)
+    assert flat_of(moved) is flat
+    train(moved, GRADIENTS[:2], RATES[:2])  # and the plain step goes on with them
+    for moment, pieces in alone.state().items():
+        for name, array in pieces.items():
+            np.testing.assert_array_equal(moved.state()[moment][name], array)
+            assert np.shares_memory(moved.state()[moment][name], flat.moments[moment == "second"])
+    for name, parameter in alone.named.items():
+        np.testing.assert_array_equal(moved.named[name].data, parameter.data)
 
 
 def test_muon_takes_the_matrices_between_hidden_layers() -> None:
     muon, rest = make_optimizers(GPT(MODEL), "muon")
     assert isinstance(muon, Muon) and isinstance(rest, AdamW)
-    assert all(n.startswith("blocks.") and n.endswith(".weight") for n in muon.flat.named)
-    assert len(muon.flat.named) == 2 * 6  # query, key, value, out, expand, contract of each block
+    assert all(n.startswith("blocks.") and n.endswith(".weight") for n in muon.named)
+    assert len(muon.named) == 2 * 6  # query, key, value, out, expand, contract of each block
     with pytest.raises(ValueError, match=r"b must be a matrix; it has shape \(3,\)"):
         Muon([("b", Parameter(np.zeros(3)))])
-    with pytest.raises(ValueError, match="must be 'adamw' or 'muon'; got 'sgd'"):
-        make_optimizers(GPT(MODEL), "sgd")
 
 
-def test_who_decays() -> None:
-    names = [name for name, _ in GPT(MODEL).named_parameters()]
-    spared_by_a5 = {name for name in names if not decays_a5(name)}
-    assert spared_by_a5 == {name for name in names if "bias" in name}
-    assert {"embedding.weight", "norm.gain"} <= set(names) - spared_by_a5
-    ours = {name for name in names if decays_matrices(name)}
-    assert ours == {n for n in names if n.endswith("weight")} - {"embedding.weight"} - {
-        n for n in names if n.startswith("positions")
-    }
+def test_what_does_not_exist_is_named() -> None:
+    with pytest.raises(ValueError, match=r"must be one of .*'adamw', 'muon', 'sgd'.*; got 'adam'"):
+        make_optimizers(GPT(MODEL), "adam")
+    with pytest.raises(TypeError, match=r"no optimizer has a momentun; did you mean .momentum"):
+        make_optimizers(GPT(MODEL), "sgd", momentun=0.5)
+    with pytest.raises(TypeError, match="SGD: has no beta1; it has momentum"):
+        SGD([("w", Parameter([1.0]))], beta1=0.5)
+    with pytest.raises(ValueError, match="SGD: the model has no parameters"):
+        SGD([])
+    mixed = [("a", Parameter([1.0])), ("b", Parameter(np.ones(1, np.float32)))]
+    with pytest.raises(TypeError, match="the parameters must share one precision"):
+        SGD(mixed)
+
+
+def test_numbers_reach_the_rules_that_have_them() -> None:
+    muon, rest = make_optimizers(GPT(MODEL), "muon", momentum=0.5, beta1=0.6, eps=1e-3)
+    assert muon.given == {"momentum": 0.5}
+    assert rest.given == {"beta1": 0.6, "beta2": 0.95, "eps": 1e-3}
+
+
+def by_name(name: str, parameter: Parameter) -> tuple[bool, bool, bool]:
+    """Muon's share, what decays, and what decays by A5's rule, as the names of our models say."""
+    ends = name.endswith(".weight") and not name.startswith(("embedding.", "positions."))
+    return parameter.ndim == 2 and name.startswith("blocks."), ends, "bias" not in name
+
+
+MODELS: list[Any] = [
+    *(name for name in MECHANISMS if name != "linformer"), "parser", "rotary"
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_who_decays_and_what_is_muons(name: str) -> None:
+    if name == "parser":
+        model: Any = Parser(ParserConfig(symbols=9, relations=3, heads=2, width=8))
+    else:
+        positions = "rotary" if name == "rotary" else "learned"
+        model = GPT(GPTConfig(vocabulary=11, context=16, layers=3, heads=2, width=8,
+                              attention=name.replace("rotary", "multihead"),
+                              positions=positions))  # fmt: skip
+    for path, parameter in model.named_parameters():
+        found = Muon.takes(parameter), decays_matrices(parameter), decays_a5(parameter)
+        assert found == by_name(path, parameter), path
+
+
+def test_long_gradients_are_shortened_together() -> None:
+    gradients = [np.array([3.0, 0.0]), np.array([[4.0]])]
+    assert clip_gradients(gradients, 10.0) == 5.0 and gradients[1].item() == 4.0
+    assert clip_gradients(gradients, 1.0) == pytest.approx(5.0)
+    found = np.concatenate([g.ravel() for g in gradients])
+    np.testing.assert_allclose(found, [0.6, 0, 0.8], rtol=1e-6)
+    gradients[0][0] = np.inf
+    assert clip_gradients(gradients, 1.0) == math.inf and gradients[0][0] == math.inf

@@ -30,7 +30,7 @@ from tinyattn.parallel.ranks import (
 )
 from tinyattn.parallel.threads import available_cores
 from tinyattn.training import checkpoint
-from tinyattn.training.loop import CHECKPOINT
+from tinyattn.training.checkpoint import CHECKPOINT
 from tinyattn.training.metrics import METRICS, read_metrics
 from tinyattn.training.ranks import ALONE, MissingMPI, Ranks, all_ranks
 
@@ -114,8 +114,8 @@ def test_a_process_that_is_lost_ends_the_run_and_what_it_kept_goes_on(
     file.parent.mkdir()
     file.write_text(
         "from tinyattn.cli import main\n"
-        "from tinyattn.training import loop\n"
-        "loop.SAVE_SECONDS = 0\n"
+        "from tinyattn.training import keep\n"
+        "keep.SAVE_SECONDS = 0\n"
         "main()\n"
     )
     out = tmp_path / "out"

@@ -10,12 +10,14 @@ import pytest
 from tinyattn.data import PAD, Batch, pad_rows
 from tinyattn.models import GPT, GPTConfig
 from tinyattn.noise import Noise
+from tinyattn.parallel import shards as module
+from tinyattn.parallel.flat import flat_of
+from tinyattn.parallel.shards import BatchTooLarge
+from tinyattn.parallel.shards import ShardedStep as Step
 from tinyattn.tasks.knowledge import language_model_loss
 from tinyattn.tensor import Tensor, gradients
-from tinyattn.training import step as module
-from tinyattn.training.optimizers import make_optimizers
-from tinyattn.training.parameters import FlatParameters
-from tinyattn.training.step import BatchTooLarge, Step
+from tinyattn.training.optimizers import SGD
+from tinyattn.training.registry import make_optimizers
 
 
 def tiny(dropout: float = 0.0) -> GPT:
@@ -29,14 +31,13 @@ def ragged(seed: int = 0) -> Batch:
     return Batch(pad_rows([t[:-1] for t in texts], 15), pad_rows([t[1:] for t in texts], 15))
 
 
-class Recorder:
+class Recorder(SGD):
     """Stands in for an optimiser: keeps the gradients it is given and moves nothing."""
 
-    def __init__(self, named: list) -> None:
-        self.flat = FlatParameters(named)
+    alone = "parameter"
 
-    def step(self, learning_rate: float, executor: object = None) -> None:
-        self.seen = self.flat.grads.copy()
+    def move(self, w: Any, g: Any, *rest: Any) -> None:
+        self.seen = flat_of(self).grads.copy()
 
 
 def gradient(
@@ -111,7 +112,7 @@ def test_what_goes_wrong_in_a_worker_is_told_and_the_next_step_is_right() -> Non
         take.loss = plain
         take(batch, 0, 0.1)
     alone = gradient(tiny(), batch, workers=2)
-    seen = recorders[0].flat.views(recorders[0].seen)
+    seen = flat_of(recorders[0]).views(recorders[0].seen)
     named = list(model.named_parameters())
     expected = np.concatenate([seen[name].ravel() for name, _ in named[::2] + named[1::2]])
     np.testing.assert_array_equal(alone, expected)

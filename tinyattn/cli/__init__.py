@@ -24,7 +24,7 @@ from tinyattn.data.text import DataError
 from tinyattn.data.world import WorldExists
 from tinyattn.models.generate import ScoresError
 from tinyattn.training.checkpoint import CheckpointError
-from tinyattn.training.loop import TrainingFailed
+from tinyattn.training.keep import TrainingFailed
 from tinyattn.training.ranks import MissingMPI, RanksDiffer, started
 from tinyattn.training.settings import SettingError
 from tinyattn.training.signals import Interrupted

@@ -15,8 +15,7 @@ from tinyattn.cli.streams import note
 from tinyattn.data.files import check_writable
 from tinyattn.report import curves
 from tinyattn.tasks.runs import CONFIG, CURVES, PREDICTIONS
-from tinyattn.training.checkpoint import write_errors
-from tinyattn.training.loop import CHECKPOINT
+from tinyattn.training.checkpoint import CHECKPOINT, write_errors
 from tinyattn.training.metrics import METRICS, read_metrics
 
 HEADER_SIZE = 8

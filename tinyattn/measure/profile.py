@@ -22,8 +22,9 @@ from tinyattn.limits import TICK, whole
 from tinyattn.measure.memory import traced_memory
 from tinyattn.measure.observer import CLIPPING, OPTIMIZER, Observer, Row, part
 from tinyattn.op import observed
+from tinyattn.parallel.shards import ShardedStep
 from tinyattn.training.optimizers import Optimizer
-from tinyattn.training.step import Loss, Step
+from tinyattn.training.step import Loss
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -140,14 +141,13 @@ def product_rate(workers: int, rounds: int = 5) -> float:
         return sum(executor.map(best, range(workers))) / workers
 
 
-class _ObservedStep(Step):
+class _ObservedStep(ShardedStep):
     """A step that notes what is no op."""
 
     def __init__(
         self, observer: Observer, loss: Loss, optimizers: list[Optimizer], **options: Any
     ) -> None:
-        timed: list[Any] = [_ObservedOptimizer(observer, optimizer) for optimizer in optimizers]
-        super().__init__(loss, timed, **options)
+        super().__init__(loss, optimizers, **options)
         self.observer = observer
         self.executor = _ObservedExecutor(observer, self.workers)
 
@@ -155,16 +155,9 @@ class _ObservedStep(Step):
         with self.observer.doing(CLIPPING):
             return super()._clip(losses)
 
-
-class _ObservedOptimizer:
-    """An optimiser that notes what its steps take."""
-
-    def __init__(self, observer: Observer, optimizer: Optimizer) -> None:
-        self.observer, self.optimizer, self.flat = observer, optimizer, optimizer.flat
-
-    def step(self, learning_rate: float, executor: ThreadPoolExecutor) -> None:
+    def _move(self, learning_rate: float) -> None:
         with self.observer.doing(OPTIMIZER):
-            self.optimizer.step(learning_rate, executor)
+            super()._move(learning_rate)
 
 
 class _ObservedExecutor(ThreadPoolExecutor):

@@ -15,7 +15,9 @@ from tinyattn.dispatch import kernel
 from tinyattn.parallel import threads
 
 if TYPE_CHECKING:
+    from tinyattn.training.optimizers import Optimizer
     from tinyattn.training.ranks import Ranks
+    from tinyattn.training.step import Loss, Step
 
 __all__ = ["threads"]
 
@@ -62,3 +64,15 @@ def started(xp: Any) -> tuple[int, str]:
     from tinyattn.parallel.ranks import started, to_be_alone
 
     return started(), to_be_alone()
+
+
+@kernel("step", "cuda")
+@kernel("step", "cpu")
+def step(
+    xp: Any, loss: Loss, optimizers: list[Optimizer], *, seed: int = 0, clip: float = 1.0,
+    workers: int | None = None, ranks: Ranks | None = None,
+) -> Step:  # fmt: skip
+    """A step that threads and processes share."""
+    from tinyattn.parallel.shards import ShardedStep
+
+    return ShardedStep(loss, optimizers, seed=seed, clip=clip, workers=workers, ranks=ranks)

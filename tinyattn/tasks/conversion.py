@@ -20,7 +20,7 @@ from tinyattn.tasks.knowledge import Trained
 from tinyattn.tasks.lock import alone_in
 from tinyattn.tasks.runs import run_files
 from tinyattn.training import checkpoint
-from tinyattn.training.loop import CHECKPOINT
+from tinyattn.training.checkpoint import CHECKPOINT
 from tinyattn.training.metrics import METRICS
 from tinyattn.training.settings import SettingError
 

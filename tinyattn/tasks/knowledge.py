@@ -39,9 +39,9 @@ from tinyattn.tensor import Tensor
 from tinyattn.training.checkpoint import Checkpoint
 from tinyattn.training.loop import Data
 from tinyattn.training.settings import SettingError, TrainSettings
-from tinyattn.training.step import SHARD_TOKENS
 
 WINDOWS = 64  # of the validation text that are looked at each time
+TOGETHER = 1024  # positions of them, about, that are looked at together
 WATCHED = 8, 128  # examples, and positions in them, whose attention weights are looked at
 TEXTS = {"vocabulary": "another vocabulary", "data": "another text to learn from",
          "questions": "other questions among its exercises",
@@ -225,7 +225,7 @@ def _validation(model: GPT, ids: np.ndarray) -> Callable[[], float]:
     def measure() -> float:
         with no_grad():
             batch = Batch(rows[:, :-1], rows[:, 1:])
-            parts = batch.split(-(-batch.inputs.size // SHARD_TOKENS))
+            parts = batch.split(-(-batch.inputs.size // TOGETHER))
             return sum(loss(part, None, float(batch.trained)).item() for part in parts)
 
     return measure

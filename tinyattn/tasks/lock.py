@@ -18,8 +18,7 @@ from io import FileIO
 from pathlib import Path
 
 from tinyattn.data.files import clear_leftovers
-from tinyattn.training.checkpoint import write_errors
-from tinyattn.training.loop import CHECKPOINT
+from tinyattn.training.checkpoint import CHECKPOINT, write_errors
 from tinyattn.training.ranks import ALONE, Ranks
 from tinyattn.training.settings import SettingError
 

@@ -15,7 +15,6 @@ from typing import Any
 from tinyattn import __version__
 from tinyattn.backend import get_device
 from tinyattn.dispatch import switched_off
-from tinyattn.kernels.cuda.products import missing_products
 from tinyattn.limits import MOST_WORKERS, seed_of, whole
 from tinyattn.tasks import knowledge
 from tinyattn.tasks.knowledge import Trained
@@ -25,10 +24,9 @@ from tinyattn.tasks.recipe import Recipe
 from tinyattn.tasks.runs import load, run_files
 from tinyattn.tasks.task import Job, Run
 from tinyattn.training.checkpoint import Checkpoint, CheckpointError
-from tinyattn.training.loop import Fit
+from tinyattn.training.fit import Fit
 from tinyattn.training.ranks import ALONE, Ranks
-from tinyattn.training.settings import SettingError
-from tinyattn.training.step import BatchTooLarge
+from tinyattn.training.settings import SettingError, missing_products
 
 MEASURES = 10  # in a run, evenly spread
 
@@ -103,8 +101,9 @@ def _done(job: Job, options: RunOptions) -> Run:
         raise SettingError(why)
     try:
         fit.run(job.model, job.loss, job.data, resume)
-    except BatchTooLarge as error:
-        advice = f": --set {job.table}.batch={error.fits}" if error.fits else ""
+    except MemoryError as error:
+        fits = getattr(error, "fits", 0)  # of a batch's texts, if it was too large for a GPU
+        advice = f": --set {job.table}.batch={fits}" if fits else ""
         raise MemoryError(f"{error}{advice}") from error
     return load(options.folder, device=options.device)
 

@@ -32,8 +32,7 @@ from tinyattn.tasks.lock import alone_in
 from tinyattn.tasks.recipe import recipe_from, to_toml
 from tinyattn.tasks.task import Run, Task, task_of
 from tinyattn.training import checkpoint
-from tinyattn.training.checkpoint import Checkpoint, CheckpointError, check_header
-from tinyattn.training.loop import CHECKPOINT
+from tinyattn.training.checkpoint import CHECKPOINT, Checkpoint, CheckpointError, check_header
 from tinyattn.training.metrics import METRICS, begins_as_log
 from tinyattn.training.ranks import ALONE, Ranks
 from tinyattn.training.settings import SettingError, build

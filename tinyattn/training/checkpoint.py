@@ -24,6 +24,8 @@ from tinyattn.data.files import Content, write_all
 from tinyattn.limits import MOST_SEED, brief
 from tinyattn.training.optimizers import Optimizer
 
+CHECKPOINT = "checkpoint.safetensors"
+"""What the checkpoint of a run is called, in its folder."""
 FORMAT = "tinyattn-2"
 """Where the header keeps our JSON; another number when old files can no longer be read."""
 

@@ -1,251 +1,173 @@
 """Chapter 8, continued: from gradients to better parameters.
 
-AdamW gives every number a step of about the learning rate, whatever the size of its gradient. Muon
-looks at a weight matrix as a whole and makes every direction in it move equally far; only hidden
-matrices have such directions, so the rest is left to AdamW. Which parameters decay, and which are
-hidden matrices, is told by their names: those that the models of chapter 6 give. Next: the
-settings.
+The gradient says in which direction the loss grows; so a step goes the other way. How far, and
+what earlier gradients have to say to it, is the *rule* of an optimiser. A rule may remember some
+arrays for each parameter, its *moments*. Here is what an optimiser is, then stochastic gradient
+descent, and AdamW, which gives every number a step of about the learning rate, whatever the size of
+its gradient; and how gradients that are too long are shortened. Next: a step of training.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from concurrent.futures import Executor
-from itertools import groupby
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar
 
-from tinyattn.backend import Array, on_gpu
+from tinyattn.backend import Array, array_module, asnumpy
 from tinyattn.dispatch import dispatched
-from tinyattn.kernels.cpu.tiles import tiles
-from tinyattn.nn import Module, Parameter
-from tinyattn.training.orthogonal import orthogonal
-from tinyattn.training.parameters import FlatParameters
+from tinyattn.nn import Parameter, Role
 
-Decays = Callable[[str], bool]
+Decays = Callable[[Parameter], bool]
 
 
-def decays_matrices(name: str) -> bool:
-    """Weight decay for what is multiplied with, not for biases, gains and tables."""
-    return name.endswith(".weight") and not name.startswith(("embedding.", "positions."))
+def decays_matrices(parameter: Parameter) -> bool:
+    """Weight decay for what features are multiplied with, not for biases, gains and tables."""
+    return parameter.role in (Role.HIDDEN, Role.OUTPUT)
 
 
-def decays_a5(name: str) -> bool:
+def decays_a5(parameter: Parameter) -> bool:
     """A5's rule: all but biases decay, so also gains, the embedding and the positions."""
-    return "bias" not in name
+    return parameter.role is not Role.BIAS
 
 
-class AdamW:
-    """Adam with decoupled weight decay.
+class Optimizer:
+    """Moves parameters against their gradients by one rule. A kind of optimiser is a subclass.
 
-    Forward: m ← β₁m + (1-β₁)g; v ← β₂v + (1-β₂)g²;
-             w ← w - rate·(decay·w + m̂/(√v̂ + ε)), m̂ = m/(1-β₁ᵗ), v̂ = v/(1-β₂ᵗ)
-    Source:  Loshchilov and Hutter 2019, algorithm 2; the rate scales the decay too, as in PyTorch
+    It has a rule, a function `rule(xp, w, g, *moments, t, rate, decay, **numbers)`, which changes
+    the parameter w and its moments in place and leaves the gradient g as it is. t is the number of
+    the step, from 1; decay is the share of w that a rate of 1 takes away, a number or one for each
+    in w.
 
     Args:
-        named: parameters by name; they are moved into one flat array, those that decay first.
-        betas, eps, weight_decay: β₁ and β₂, ε, decay. The defaults are A5's.
-        decays: which names decay.
+        named: parameters by name.
+        weight_decay, decays: the decay, and of which parameters; it is 0 for the others.
         scale: factor on the learning rate, for use beside another optimiser.
+        numbers: those of the rule that shall not be what `numbers` says.
+    Raises: ValueError without parameters; TypeError if they are of two precisions, or for a number
+        that the rule does not have.
     """
+
+    rule: ClassVar[Callable[..., None]]
+    moments: ClassVar[tuple[str, ...]] = ()  # names of what the rule remembers of a parameter
+    numbers: ClassVar[dict[str, float]] = {}  # of the rule, by name: what they are by default
+    alone: ClassVar[str] = "parameter"
+    """What the rule moves by itself: a whole "parameter"; each "matrix" in an array, on its last
+    two axes; or each "number", so that arrays may be cut, and joined, anywhere."""
 
     def __init__(
         self,
         named: Iterable[tuple[str, Parameter]],
         *,
-        betas: tuple[float, float] = (0.9, 0.95),
-        eps: float = 1e-8,
         weight_decay: float = 0.1,
         decays: Decays = decays_matrices,
         scale: float = 1.0,
+        **numbers: float,
     ) -> None:
-        ordered = sorted(named, key=lambda item: not decays(item[0]))
-        self.flat = FlatParameters(ordered)
-        self.decayed = sum(p.size for name, p in ordered if decays(name))
-        self.betas, self.eps, self.weight_decay, self.scale = betas, eps, weight_decay, scale
-        self.first = self.flat.xp.zeros_like(self.flat.values)  # m
-        self.second = self.flat.xp.zeros_like(self.flat.values)  # v
-        self.steps = 0
+        self.named = dict(named)
+        if not self.named:
+            raise ValueError(f"{type(self).__name__}: the model has no parameters")
+        if len({parameter.dtype for parameter in self.named.values()}) > 1:
+            raise TypeError(f"{type(self).__name__}: the parameters must share one precision")
+        if unknown := numbers.keys() - self.numbers.keys():
+            raise TypeError(f"{type(self).__name__}: has no {', '.join(sorted(unknown))}; "
+                            f"it has {', '.join(self.numbers)}")  # fmt: skip
+        self.given = {**self.numbers, **numbers}
+        self.decayed = {name for name, parameter in self.named.items() if decays(parameter)}
+        self.weight_decay, self.scale, self.steps = weight_decay, scale, 0
+        self.memory = {
+            moment: {name: p.xp.zeros_like(p.data) for name, p in self.named.items()}
+            for moment in self.moments
+        }
 
-    def step(self, learning_rate: float, executor: Executor | None = None) -> None:
-        """Move the parameters against the gradients that `backward` left, and clear these.
+    @staticmethod
+    def takes(parameter: Parameter) -> bool:
+        """Whether this kind can move such a parameter; AdamW moves what another kind cannot."""
+        return True
 
-        Args: executor: of a trainer, which has put the gradients into `flat.grads` itself; its
-            threads share the work.
-        """
-        if executor is None:
-            self.flat.collect()
+    def step(self, learning_rate: float) -> None:
+        """Move every parameter against the gradient that `backward` left, and clear that."""
         self.steps += 1
+        for name, w in self.named.items():
+            g = w.xp.zeros_like(w.data) if w.grad is None else w.grad
+            moments = [self.memory[moment][name] for moment in self.moments]
+            self.move(w.data, g, moments, learning_rate, self.decay_of(name))
+            w.changed_in_place()
+            w.zero_grad()  # each gradient counts once
+
+    def move(
+        self, w: Array, g: Array, moments: list[Array], learning_rate: float, decay: Array | float
+    ) -> None:
+        """Apply the rule to one array."""
         rate = float(learning_rate) * self.scale  # np.float64 would widen float32
-        (b1, b2), xp = self.betas, self.flat.xp
-        # rate·m̂/(√v̂ + ε) is this rate times m/(√v + this ε)
-        correct = math.sqrt(1 - b2**self.steps)
-        corrected_rate, corrected_eps = rate * correct / (1 - b1**self.steps), self.eps * correct
+        type(self).rule(
+            array_module(w), w, g, *moments, t=self.steps, rate=rate, decay=decay, **self.given
+        )
 
-        def update(tile: slice) -> None:
-            adamw(
-                xp, self.flat.values[tile], self.flat.grads[tile], self.first[tile],
-                self.second[tile], b1, b2, corrected_rate, corrected_eps,
-                1 - rate * self.weight_decay, max(0, self.decayed - tile.start),
-            )  # fmt: skip
-
-        list((executor.map if executor else map)(update, tiles(len(self.flat.values), 1)))
-        self.flat.changed()
-        if executor is None:
-            self.flat.grads[...] = 0  # each gradient counts once
+    def decay_of(self, name: str) -> float:
+        """The decay of one parameter."""
+        return self.weight_decay if name in self.decayed else 0.0
 
     def state(self) -> dict[str, dict[str, Array]]:
-        """What must be kept to go on later: the two moments of every parameter, by name."""
-        return {"first": self.flat.views(self.first), "second": self.flat.views(self.second)}
+        """What must be kept to go on later: each moment of every parameter, by name."""
+        return self.memory
+
+
+@dispatched
+def sgd(
+    xp: Any, w: Array, g: Array, m: Array, *, t: int, rate: float, decay: Array | float,
+    momentum: float,
+) -> None:  # fmt: skip
+    """One step of SGD."""
+    m[...] = momentum * m + g
+    w -= rate * (decay * w + m)
+
+
+class SGD(Optimizer):
+    """Stochastic gradient descent with momentum: a ball that rolls downhill, and keeps rolling.
+
+    Forward: m ← βm + g; w ← w - rate·(decay·w + m)
+    Source:  Robbins and Monro 1951; Polyak 1964; Sutskever and others 2013, section 2. Differs: the
+             weights decay by themselves, as in AdamW, not by way of the gradient
+    """
+
+    rule, moments, numbers = staticmethod(sgd), ("velocity",), {"momentum": 0.95}
+    alone = "number"
 
 
 @dispatched
 def adamw(
-    xp: Any, w: Array, g: Array, m: Array, v: Array, b1: float, b2: float, rate: float, eps: float,
-    shrink: float, decayed: int,
+    xp: Any, w: Array, g: Array, m: Array, v: Array, *, t: int, rate: float, decay: Array | float,
+    beta1: float, beta2: float, eps: float,
 ) -> None:  # fmt: skip
-    """Move the moments m and v to the gradient g, and the parameters w by them, in place.
-
-    Forward: m ← β₁m + (1-β₁)g; v ← β₂v + (1-β₂)g²; w ← w·shrink for the first `decayed` ones;
-             w ← w - rate·m/(√v + ε)
-    Shapes:  (N,) each
-    """
-    m *= b1
-    m += g * (1 - b1)
-    v *= b2
-    v += g * g * (1 - b2)
-    size = xp.sqrt(v)
-    size += eps
-    move = m / size
-    move *= rate
-    w[:decayed] *= shrink
-    w -= move
+    """One step of AdamW."""
+    m[...] = beta1 * m + (1 - beta1) * g
+    v[...] = beta2 * v + (1 - beta2) * g**2
+    m_hat, v_hat = m / (1 - beta1**t), v / (1 - beta2**t)
+    w -= rate * (decay * w + m_hat / (xp.sqrt(v_hat) + eps))
 
 
-class Muon:
-    """Momentum, orthogonalised: every direction of a weight matrix moves equally far.
+class AdamW(Optimizer):
+    """Adam with decoupled weight decay.
 
-    Forward: m ← βm + g; u = orthogonal(g + βm); w ← w - rate·(decay·w + s·u),
-             s = √max(1, n_out/n_in)
-    Source:  Jordan and others 2024 (KellerJordan/Muon), with decoupled weight decay
-
-    An update costs the same whatever the batch: at A5's size and batch 64 a twentieth of a training
-    step (benchmarks/muon.py).
-
-    Args:
-        named: two-dimensional parameters by name, weights (n_in, n_out).
-        momentum: β.
-        weight_decay: decay.
+    Forward: m ← β₁m + (1-β₁)g; v ← β₂v + (1-β₂)g²;
+             w ← w - rate·(decay·w + m̂/(√v̂ + ε)), m̂ = m/(1-β₁ᵗ), v̂ = v/(1-β₂ᵗ)
+    Source:  Loshchilov and Hutter 2019, algorithm 2; the rate scales the decay too, as in PyTorch.
+             The numbers are A5's
     """
 
-    def __init__(
-        self,
-        named: Iterable[tuple[str, Parameter]],
-        *,
-        momentum: float = 0.95,
-        weight_decay: float = 0.1,
-    ) -> None:
-        named = list(named)
-        if named and on_gpu(named[0][1].xp):
-            named.sort(key=lambda item: item[1].shape)  # so that those of one shape lie together
-        self.flat = FlatParameters(named)
-        for name, parameter in self.flat.named.items():
-            if parameter.ndim != 2:
-                raise ValueError(f"Muon: {name} must be a matrix; it has shape {parameter.shape}")
-        self.momentum, self.weight_decay = momentum, weight_decay
-        self.velocity = self.flat.xp.zeros_like(self.flat.values)  # m
-        self.steps = 0
-
-    def step(self, learning_rate: float, executor: Executor | None = None) -> None:
-        """Move the parameters by the gradients that `backward` left, and clear these.
-
-        Args: executor: of a trainer, which has put the gradients into `flat.grads` itself; its
-            threads share the work.
-        """
-        if executor is None:
-            self.flat.collect()
-        self.steps += 1
-        rate = float(learning_rate)  # np.float64 would widen float32
-        xp, in_turn = self.flat.xp, executor.map if executor else map
-
-        def prepare(tile: slice) -> None:
-            w, g, m = self.flat.values[tile], self.flat.grads[tile], self.velocity[tile]
-            shrink = 1 - rate * self.weight_decay
-            muon_momentum(xp, w, g, m, self.momentum, shrink)
-
-        def move(pair: tuple[Array, Array]) -> None:
-            w, g = pair
-            u = orthogonal(xp, g)
-            u *= rate * math.sqrt(max(1.0, w.shape[-1] / w.shape[-2]))
-            w -= u
-
-        list(in_turn(prepare, tiles(len(self.flat.values), 1)))
-        pairs = zip(self._matrices(self.flat.values), self._matrices(self.flat.grads), strict=True)
-        list(in_turn(move, sorted(pairs, key=lambda pair: -pair[0].size)))  # so all end together
-        self.flat.changed()
-        if executor is None:
-            self.flat.grads[...] = 0  # each gradient counts once
-
-    def _matrices(self, flat: Array) -> list[Array]:
-        """The pieces of an array laid out like the parameters; on a GPU, which is faster at few
-        large things, those of one shape as one stack."""
-        pieces = self.flat.views(flat)
-        if not on_gpu(self.flat.xp):
-            return list(pieces.values())
-        stacks, start = [], 0
-        for shape, alike in groupby(pieces.values(), lambda piece: piece.shape):
-            stack = (len(list(alike)), *shape)
-            stacks.append(flat[start : start + math.prod(stack)].reshape(stack))
-            start += math.prod(stack)
-        return stacks
-
-    def state(self) -> dict[str, dict[str, Array]]:
-        """What must be kept to go on later: the momentum of every parameter, by name."""
-        return {"velocity": self.flat.views(self.velocity)}
+    rule, moments = staticmethod(adamw), ("first", "second")
+    numbers = {"beta1": 0.9, "beta2": 0.95, "eps": 1e-8}  # noqa: RUF012
+    alone = "number"
 
 
-@dispatched
-def muon_momentum(xp: Any, w: Array, g: Array, m: Array, momentum: float, shrink: float) -> None:
-    """What comes before the matrices, in place.
+def clip_gradients(gradients: Sequence[Array], most: float) -> float:
+    """Shorten all gradients together to a norm of `most`, if it is more; returns what it was.
 
-    Forward: m ← βm + g; g ← g + βm; w ← w·shrink
-    Shapes:  (N,) each
+    Forward: g ← g·most/(norm + 1e-6) if norm > most; norm = √Σ g², over all numbers there are
+    Source:  Pascanu and others 2013, algorithm 1
     """
-    m *= momentum
-    m += g
-    g += momentum * m
-    w *= shrink
-
-
-Optimizer = AdamW | Muon
-
-
-def is_hidden_matrix(name: str, parameter: Parameter) -> bool:
-    """Muon's share: the matrices of the layers (`blocks`), not embedding, positions or head."""
-    return parameter.ndim == 2 and name.startswith("blocks.")
-
-
-def make_optimizers(
-    model: Module,
-    name: str,
-    *,
-    weight_decay: float = 0.1,
-    decays: Decays = decays_matrices,
-    adam_scale: float = 0.15,
-) -> list[Optimizer]:
-    """The optimisers that together update every parameter: "adamw", or "muon" with AdamW.
-
-    Args:
-        adam_scale: with Muon, AdamW's learning rate as a share of Muon's.
-    Raises: ValueError for another name.
-    """
-    named = list(model.named_parameters())
-    if name == "adamw":
-        return [AdamW(named, weight_decay=weight_decay, decays=decays)]
-    if name != "muon":
-        raise ValueError(f"optimizer must be 'adamw' or 'muon'; got {name!r}")
-    rest = [item for item in named if not is_hidden_matrix(*item)]
-    return [
-        Muon([item for item in named if is_hidden_matrix(*item)], weight_decay=weight_decay),
-        AdamW(rest, weight_decay=weight_decay, decays=decays, scale=adam_scale),
-    ]
+    norm = math.sqrt(math.fsum(float(asnumpy((g * g).sum())) for g in gradients))
+    if most < norm < math.inf:
+        for g in gradients:
+            g *= most / (norm + 1e-6)
+    return norm

@@ -2,29 +2,49 @@
 
 Everything that decides a result stands in one of a few dataclasses, is written beside the result,
 and can come from a recipe, a file or the command line. A key that does not exist is an error that
-suggests the nearest one that does. Next: several processes.
+suggests the nearest one that does. Next: a run.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 from tinyattn.checks import settle
-from tinyattn.kernels.cuda.products import PRODUCTS
+from tinyattn.dispatch import dispatched
 from tinyattn.limits import brief
 from tinyattn.names import nearest
 from tinyattn.nn import Module
-from tinyattn.training.optimizers import (
-    Decays,
-    Optimizer,
-    decays_a5,
-    decays_matrices,
-    make_optimizers,
-)
+from tinyattn.training.optimizers import Decays, Optimizer, decays_a5, decays_matrices
+from tinyattn.training.registry import OPTIMIZERS, make_optimizers
 from tinyattn.training.schedule import Schedule
 
 DECAYS: dict[str, Decays] = {"matrices": decays_matrices, "a5": decays_a5}
+PRODUCTS = ("float32", "tf32", "bfloat16")
+"""How exactly matrices may be multiplied; all but the first only where a kernel can."""
+NEED_GPU = "products {!r} need a GPU: take device 'cuda', or products 'float32'"
+BELOW_1 = 1 - 2.0**-24
+"""The largest number below 1 in float32."""
+
+
+@dispatched
+def missing_products(xp: Any, how: str) -> str:
+    """Why linear maps cannot be computed so here; empty if they can."""
+    return "" if how == "float32" else NEED_GPU.format(how)
+
+
+@dispatched
+@contextmanager
+def products_in(xp: Any, how: str) -> Iterator[None]:
+    """A context in which linear maps of float32 numbers are computed so, in all threads.
+
+    Raises: ValueError for products that the device does not have.
+    """
+    if how != "float32":
+        raise ValueError(NEED_GPU.format(how))
+    yield
 
 
 class SettingError(Exception):
@@ -38,9 +58,13 @@ class TrainSettings:
     epochs: int = 10  # passes over the data
     steps: int = 0  # if above 0: this many steps, whatever `epochs` says
     batch: int = 64  # examples a step
-    optimizer: str = "muon"  # or "adamw"
+    optimizer: str = "muon"  # or another of OPTIMIZERS
     learning_rate: float = 0.02  # its peak
     adam_scale: float = 0.15  # with Muon: AdamW's learning rate as a share of Muon's
+    momentum: float = 0.95  # of SGD and Muon
+    beta1: float = 0.9  # AdamW's, of the gradient
+    beta2: float = 0.95  # and of its square
+    eps: float = 1e-8  # AdamW's
     weight_decay: float = 0.1
     decay: str = "matrices"  # which parameters decay: "matrices" or "a5"
     clip: float = 1.0  # largest norm of the gradient
@@ -49,11 +73,14 @@ class TrainSettings:
     end_epochs: int = 0  # with "a5-cyclic": where its cosine ends, in epochs of the corpus
     floor: float = 0.1  # smallest learning rate, as a share of the peak
     shuffle: bool = True  # a new order every epoch, texts of like length together
-    products: str = "float32"  # on a GPU also "tf32" or "bfloat16", see kernels/cuda
+    products: str = "float32"  # on a GPU also "tf32" or "bfloat16"
 
     def __post_init__(self) -> None:
         try:
-            settle(self, above=("epochs", "batch", "clip"), kept=("learning_rate",))
+            settle(
+                self, above=("epochs", "batch", "clip", "eps"), kept=("learning_rate",),
+                most=dict.fromkeys(("momentum", "beta1", "beta2"), BELOW_1),
+            )  # fmt: skip
             self.make_schedule(1, 1)
         except ValueError as error:
             raise SettingError(str(error)) from error
@@ -62,8 +89,10 @@ class TrainSettings:
                 "weight_decay must be in 0..1, and adam_scale above 0 and below 1e6; got "
                 f"{self.weight_decay} and {self.adam_scale}"
             )
-        if self.optimizer not in ("muon", "adamw"):
-            raise SettingError(f"optimizer must be 'muon' or 'adamw'; got {self.optimizer!r}")
+        if self.optimizer not in OPTIMIZERS:
+            raise SettingError(
+                f"optimizer must be one of {sorted(OPTIMIZERS)}; got {self.optimizer!r}"
+            )
         if self.decay not in DECAYS:
             raise SettingError(f"decay must be one of {sorted(DECAYS)}; got {self.decay!r}")
         if self.products not in PRODUCTS:
@@ -79,7 +108,8 @@ class TrainSettings:
         """The optimisers of a model's parameters: together they update all of them."""
         return make_optimizers(
             model, self.optimizer, weight_decay=self.weight_decay, decays=DECAYS[self.decay],
-            adam_scale=self.adam_scale,
+            adam_scale=self.adam_scale, momentum=self.momentum, beta1=self.beta1, beta2=self.beta2,
+            eps=self.eps,
         )  # fmt: skip
 
     def make_schedule(self, total_steps: int, corpus_tokens: int) -> Schedule:

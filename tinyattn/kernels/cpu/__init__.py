@@ -5,5 +5,7 @@ numbers are not finite.
 """
 
 from tinyattn.kernels.cpu import attention, dropout, embedding, gelu, layer_norm, linear, sums
+from tinyattn.kernels.cpu import optimizers
 
-__all__ = ["attention", "dropout", "embedding", "gelu", "layer_norm", "linear", "sums"]
+__all__ = ["attention", "dropout", "embedding", "gelu", "layer_norm", "linear", "optimizers",
+           "sums"]  # fmt: skip

@@ -7,6 +7,7 @@ checks of all gradients (gradcheck.py).
 
 from __future__ import annotations
 
+import math
 from functools import cache, reduce
 from operator import add
 from typing import Any
@@ -15,6 +16,7 @@ import numpy as np
 
 from tinyattn.backend import Array
 from tinyattn.dispatch import kernel
+from tinyattn.kernels.cpu.orthogonal import orthogonal
 from tinyattn.kernels.cuda.program import program
 
 PIECES = 128
@@ -44,20 +46,26 @@ extern "C" __global__ void add_each(Pieces p) {  // blockIdx.y: which
 """
 )
 
+SGD = """
+if (g == g) {
+  m = momentum * m + g;
+  w -= rate * (decay * w + m);
+}
+"""
 ADAMW = """
 if (g == g) {
-  m = m * b1 + g * rest1;
-  v = v * b2 + g * g * rest2;
-  w = (i < decayed ? w * shrink : w) - rate * m / (sqrt(v) + eps);
+  m = m * beta1 + g * rest1;
+  v = v * beta2 + g * g * rest2;
+  w = w * T(1 - rate * decay) - corrected * m / (sqrt(v) + eps);
 }
 """
 MOMENTUM = """
 if (g == g) {
   m = momentum * m + g;
-  g += momentum * m;
-  w *= shrink;
+  u = g + momentum * m;
+  w *= T(1 - rate * decay);
 } else {
-  g = 0;
+  u = 0;
 }
 """
 CLIP = """
@@ -76,7 +84,7 @@ def _elementwise(xp: Any, inputs: str, outputs: str, body: str, name: str) -> An
 
 @kernel("add_each", "cuda")
 def add_each(xp: Any, sums: list[Array], values: list[Array]) -> None:
-    """`training.parameters.add_each` in one launch for a hundred arrays."""
+    """`parallel.flat.add_each` in one launch for a hundred arrays."""
     for start in range(0, len(sums), PIECES):
         some = sums[start : start + PIECES]
         theirs = [xp.ascontiguousarray(value) for value in values[start : start + PIECES]]
@@ -97,7 +105,7 @@ def add_each(xp: Any, sums: list[Array], values: list[Array]) -> None:
 def clip_factor(
     xp: Any, losses: list[Array], squares: list[Array], clip: float, failed: Array
 ) -> tuple[Array, Array, Array]:
-    """`training.step.clip_factor`, which notes in `failed` that something was not a number."""
+    """`parallel.shards.clip_factor`, which notes in `failed` that something was not a number."""
     run = _elementwise(
         xp, "T loss, T square, float64 clip", "T norm, T factor, int32 failed", CLIP, "clip"
     )
@@ -107,21 +115,42 @@ def clip_factor(
     return loss, norm[0], factor[0]
 
 
+@kernel("sgd", "cuda")
+def sgd(
+    xp: Any, w: Array, g: Array, m: Array, *, t: int, rate: float, decay: Array | float,
+    momentum: float,
+) -> None:  # fmt: skip
+    """`training.optimizers.sgd` in one launch."""
+    run = _elementwise(xp, "T g, T rate, T decay, T momentum", "T w, T m", SGD, "sgd")
+    run(g, rate, decay, momentum, w, m)
+
+
 @kernel("adamw", "cuda")
 def adamw(
-    xp: Any, w: Array, g: Array, m: Array, v: Array, b1: float, b2: float, rate: float, eps: float,
-    shrink: float, decayed: int,
+    xp: Any, w: Array, g: Array, m: Array, v: Array, *, t: int, rate: float, decay: Array | float,
+    beta1: float, beta2: float, eps: float,
 ) -> None:  # fmt: skip
     """`training.optimizers.adamw` in one launch."""
     run = _elementwise(
-        xp, "T g, T b1, T rest1, T b2, T rest2, T rate, T eps, T shrink, int64 decayed",
+        xp, "T g, T beta1, T rest1, T beta2, T rest2, float64 rate, T corrected, T eps, T decay",
         "T w, T m, T v", ADAMW, "adamw",
     )  # fmt: skip
-    run(g, b1, 1 - b1, b2, 1 - b2, rate, eps, shrink, decayed, w, m, v)
+    correct = math.sqrt(1 - beta2**t)
+    corrected = rate * correct / (1 - beta1**t)
+    run(g, beta1, 1 - beta1, beta2, 1 - beta2, rate, corrected, eps * correct, decay, w, m, v)
 
 
-@kernel("muon_momentum", "cuda")
-def muon_momentum(xp: Any, w: Array, g: Array, m: Array, momentum: float, shrink: float) -> None:
-    """`training.optimizers.muon_momentum` in one launch."""
-    run = _elementwise(xp, "T momentum, T shrink", "T w, T g, T m", MOMENTUM, "momentum")
-    run(momentum, shrink, w, g, m)
+@kernel("muon", "cuda")
+def muon(
+    xp: Any, w: Array, g: Array, m: Array, *, t: int, rate: float, decay: Array | float,
+    momentum: float,
+) -> None:  # fmt: skip
+    """`training.muon.muon` with a launch before the products, and one after."""
+    run = _elementwise(
+        xp, "T g, float64 rate, T decay, T momentum", "T w, T m, T u", MOMENTUM, "momentum"
+    )
+    u = xp.empty_like(g)
+    run(g, rate, decay, momentum, w, m, u)
+    u = orthogonal(xp, u)
+    move = _elementwise(xp, "T u, T size", "T w", "w -= size * u", "move")
+    move(u, rate * math.sqrt(max(1.0, w.shape[-1] / w.shape[-2])), w)

@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from tinyattn.backend import Array, on_gpu
+from tinyattn.backend import Array
+from tinyattn.dispatch import kernel
 
 PRODUCTS = ("float32", "tf32", "bfloat16")
 OLDEST = 80
@@ -24,18 +25,18 @@ OLDEST = 80
 _how = [(object(), "float32")]  # of each context, the newest last, which decides
 
 
+@kernel("missing_products", "cuda")
 def missing_products(xp: Any, how: str) -> str:
-    """Why linear maps cannot be computed so here; empty if they can."""
+    """Why this GPU cannot compute linear maps so; empty if it can."""
     if how not in PRODUCTS:
         return f"products must be one of {PRODUCTS}; got {how!r}"
-    if how != "float32" and not on_gpu(xp):
-        return f"products {how!r} need a GPU: take device 'cuda', or products 'float32'"
     if how != "float32" and (has := int(xp.cuda.Device().compute_capability)) < OLDEST:
         return (f"products {how!r} need a GPU of compute capability {OLDEST / 10} or more; "
                 f"this one has {has / 10}: take 'float32'")  # fmt: skip
     return ""
 
 
+@kernel("products_in", "cuda")
 @contextmanager
 def products_in(xp: Any, how: str) -> Iterator[None]:
     """A context in which linear maps of float32 numbers are computed so, in all threads.

@@ -1,8 +1,7 @@
-"""Chapter 8, continued: a matrix that keeps its directions and loses their sizes.
+"""The engine room: Muon's polynomials, with fewer products of matrices.
 
-Every matrix is U S Vᵀ: it reads along the columns of V, scales by the singular values in S, and
-writes along the columns of U. U Vᵀ does the same with all scales 1. A polynomial finds it with
-nothing but matrix products, and without ever computing U or V. Next: the optimisers.
+The formula is `orthogonal` in training/muon.py. Here a long matrix is left alone until all factors
+are known, and no array is made for the size. It serves GPUs as well. Next: rules of optimisers.
 """
 
 from __future__ import annotations
@@ -19,23 +18,14 @@ POLYNOMIALS = (
     (3.50555, -2.62634, 0.52559),
     (2.49025, -1.83426, 0.43677),
 )
-"""(a, b, c) of each step, found on page 24: each takes what it is given as near to 1 as such a
-polynomial can, the first all from 0.003 to 1, the last what is left, to within 0.2."""
-
+"""Those of the formula."""
 WIDE = 2
 """From this ratio of the sides on, a matrix is left alone until all its factors are known: fewer
 products from 1.5 on, but less precise, 2e-4 of the result in float32 in place of 1e-5."""
 
 
 def orthogonal(xp: Any, g: Array) -> Array:
-    """The matrix with g's singular vectors and all singular values near 1, unless they are tiny.
-
-    Forward: X ← (aI + bA + cA²)X, A = XXᵀ, for each (a, b, c), from X = g/size. So each singular
-             value σ becomes aσ + bσ³ + cσ⁵, and its vectors stay (derivations/24_muon.md)
-    Shapes:  (..., M, N) -> (..., M, N), each matrix by itself
-    Source:  Jordan and others 2024, with polynomials by the rule of Amsel and others 2025.
-             Differs: size is (Σσ⁸)^⅛, which is nearer to the largest σ than their (Σσ²)^½
-    """
+    """`training.muon.orthogonal`. Shapes: (..., M, N) -> (..., M, N), each matrix by itself."""
     # Numbers up to 1, so that neither their squares nor those of squares leave float32's range.
     largest = abs(g).max(axis=(-2, -1), keepdims=True)
     x = g / xp.maximum(largest, np.finfo(g.dtype).tiny)

@@ -1,0 +1,57 @@
+"""The engine room, CPU: rules of optimisers that make few arrays.
+
+What a rule moves by itself may be any piece of a parameter, or of several in one array, for which
+the cache has room (parallel/flat.py).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tinyattn.backend import Array
+from tinyattn.dispatch import kernel
+from tinyattn.kernels.cpu.orthogonal import orthogonal
+
+
+@kernel("adamw", "cpu")
+def adamw(
+    xp: Any, w: Array, g: Array, m: Array, v: Array, *, t: int, rate: float, decay: Array | float,
+    beta1: float, beta2: float, eps: float,
+) -> None:  # fmt: skip
+    """`training.optimizers.adamw`."""
+    # rate·m̂/(√v̂ + ε) is this rate times m/(√v + this ε)
+    correct = math.sqrt(1 - beta2**t)
+    corrected_rate, corrected_eps = rate * correct / (1 - beta1**t), eps * correct
+    m *= beta1
+    m += g * (1 - beta1)
+    v *= beta2
+    v += g * g * (1 - beta2)
+    size = xp.sqrt(v)
+    size += corrected_eps
+    move = m / size
+    move *= corrected_rate
+    shrink(w, rate, decay)
+    w -= move
+
+
+@kernel("muon", "cpu")
+def muon(
+    xp: Any, w: Array, g: Array, m: Array, *, t: int, rate: float, decay: Array | float,
+    momentum: float,
+) -> None:  # fmt: skip
+    """`training.muon.muon`."""
+    m *= momentum
+    m += g
+    u = momentum * m
+    u += g
+    shrink(w, rate, decay)
+    u = orthogonal(xp, u)
+    u *= rate * math.sqrt(max(1.0, w.shape[-1] / w.shape[-2]))
+    w -= u
+
+
+def shrink(w: Array, rate: float, decay: Array | float) -> None:
+    """Let w decay, if it does, in place."""
+    if not isinstance(decay, float) or decay:
+        w *= 1 - rate * decay

@@ -1,0 +1,149 @@
+"""The engine room, in parallel: the parameters of an optimiser in one long array.
+
+A model has dozens of parameters; a rule does the same to each number in all of them. So they all
+live in one flat array, as views, with their gradients in a second one, and each moment in another:
+then adding up, clipping and the rule are a few operations on long arrays, or on pieces of these
+that fit a cache. Next: several processes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+from tinyattn.backend import Array, array_module, on_gpu
+from tinyattn.dispatch import dispatched
+from tinyattn.kernels.cpu.tiles import tiles
+from tinyattn.tensor import Tensor
+from tinyattn.training.optimizers import Optimizer
+
+
+class Piece(NamedTuple):
+    """Numbers that the rule of an optimiser moves together: what `Optimizer.move` takes."""
+
+    w: Array
+    g: Array
+    moments: list[Array]
+    decay: Array | float
+
+
+class FlatParameters:
+    """The parameters of an optimiser moved into one array `values`, their gradients to `grads`.
+
+    Each parameter's data becomes a view of `values`, each moment of the optimiser a view too; who
+    writes to `values` calls `changed`.
+    """
+
+    def __init__(self, optimizer: Optimizer) -> None:
+        named = optimizer.named
+        first = next(iter(named.values()))
+        self.xp, decayed = first.xp, optimizer.decayed
+        order = [*named]
+        if optimizer.alone == "number":
+            order.sort(key=lambda name: name not in decayed)
+        if optimizer.alone == "matrix" and on_gpu(self.xp):  # so that those of one shape, in a row,
+            order.sort(key=lambda name: (named[name].shape, name not in decayed))  # are one stack
+        self.named = {name: named[name] for name in order}
+        size = sum(p.size for p in named.values())
+        self.values = self.xp.empty(size, dtype=first.dtype)
+        self.grads = self.xp.zeros(size, dtype=first.dtype)
+        for name, view in self.views(self.values).items():
+            view[...] = named[name].data
+            named[name].share(view)
+        self.moments = []
+        for memory in optimizer.memory.values():
+            flat = self.xp.empty(size, dtype=first.dtype)
+            for name, view in self.views(flat).items():
+                view[...] = memory[name]
+                memory[name] = view
+            self.moments.append(flat)
+        self.pieces = [*self._pieces(optimizer)]
+
+    def views(self, flat: Array) -> dict[str, Array]:
+        """The pieces of an array laid out like `values`, by parameter name, in their shapes."""
+        pieces, start = {}, 0
+        for name, parameter in self.named.items():
+            pieces[name] = flat[start : start + parameter.size].reshape(parameter.shape)
+            start += parameter.size
+        return pieces
+
+    def collector(self) -> dict[int, Array]:
+        """The pieces of `grads` by the identity of their parameter, for adding gradients up."""
+        pieces = self.views(self.grads)
+        return {id(parameter): pieces[name] for name, parameter in self.named.items()}
+
+    def changed(self) -> None:
+        """Tell every parameter that its values were written to."""
+        for parameter in self.named.values():
+            parameter.changed_in_place()
+
+    def _pieces(self, optimizer: Optimizer) -> Iterator[Piece]:
+        """What the rule moves together. Large ones first, so that threads end together."""
+        if optimizer.alone == "number":
+            yield from self._tiles(optimizer)
+        elif optimizer.alone == "matrix" and on_gpu(self.xp):
+            yield from self._stacks(optimizer)
+        else:
+            parts = [self.views(flat) for flat in (self.values, self.grads, *self.moments)]
+            for name in sorted(self.named, key=lambda name: -self.named[name].size):
+                w, g, *moments = (part[name] for part in parts)
+                yield Piece(w, g, moments, optimizer.decay_of(name))
+
+    def _tiles(self, optimizer: Optimizer) -> Iterator[Piece]:
+        """Those that decay, and the others, in pieces for a cache; on a GPU all at once."""
+        edge = sum(self.named[name].size for name in optimizer.decayed)
+        size, decay = len(self.values), optimizer.weight_decay
+        decays: Array | float
+        if on_gpu(self.xp):
+            decays = decay if edge else 0.0
+            if 0 < edge < size:
+                decays = self.xp.zeros_like(self.values)
+                decays[:edge] = decay
+            yield self._piece(slice(0, size), decays)
+            return
+        for start, stop, share in ((0, edge, decay), (edge, size, 0.0)):
+            for tile in tiles(stop - start, 1):
+                yield self._piece(slice(start + tile.start, start + tile.stop), share)
+
+    def _stacks(self, optimizer: Optimizer) -> Iterator[Piece]:
+        """Matrices of one shape, and one decay, as one stack: a GPU is fast at few large things."""
+        start = 0
+        keys = [(p.shape, optimizer.decay_of(name)) for name, p in self.named.items()]
+        for (shape, decay), alike in groupby(keys):
+            stack = (len(list(alike)), *shape)
+            piece = self._piece(slice(start, start + math.prod(stack)), decay)
+            start += math.prod(stack)
+            w, g, *moments = (a.reshape(stack) for a in (piece.w, piece.g, *piece.moments))
+            yield Piece(w, g, moments, decay)
+
+    def _piece(self, part: slice, decay: Array | float) -> Piece:
+        moments = [moment[part] for moment in self.moments]
+        return Piece(self.values[part], self.grads[part], moments, decay)
+
+
+_flat: WeakKeyDictionary[Optimizer, FlatParameters] = WeakKeyDictionary()
+
+
+def flat_of(optimizer: Optimizer) -> FlatParameters:
+    """The flat arrays of an optimiser: they stay as long as it does."""
+    if optimizer not in _flat:
+        _flat[optimizer] = FlatParameters(optimizer)
+    return _flat[optimizer]
+
+
+def add_gradients(collector: dict[int, Array], gradients: list[tuple[Tensor, Array]]) -> None:
+    """Add what `tensor.gradients` returned to the pieces of a flat array."""
+    if gradients:
+        sums, values = [collector[id(leaf)] for leaf, _ in gradients], [g for _, g in gradients]
+        xp = array_module(sums[0])
+        add_each(xp, sums, values)
+
+
+@dispatched
+def add_each(xp: Any, sums: list[Array], values: list[Array]) -> None:
+    """Add to each array another one of its shape."""
+    for total, value in zip(sums, values, strict=True):
+        total += value

@@ -1,0 +1,241 @@
+"""The engine room, in parallel: one training step, shared by threads and processes.
+
+The rows of a batch do not depend on one another, so a step splits them into shards: worker
+threads compute the shards' gradients side by side, each with one BLAS thread, and the sum of
+their gradients is the gradient of the batch. A large batch becomes many shards, so its memory
+stays small. Whoever is free takes the next shard; but the sum is taken in the order of the shards,
+so a run can be repeated bit for bit.
+
+On a GPU a shard is as large as its memory allows, and nobody waits for it: what a step measured
+stays there until it is asked for.
+"""
+
+from __future__ import annotations
+
+import math
+import traceback
+from collections import deque
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from tinyattn.backend import Array, asnumpy, device_name, on_gpu
+from tinyattn.data.batches import Batch
+from tinyattn.dispatch import KERNELS, dispatched
+from tinyattn.kernels.cpu.tiles import tiles
+from tinyattn.limits import MOST_WORKERS, whole
+from tinyattn.noise import Noise
+from tinyattn.parallel.flat import FlatParameters, Piece, add_gradients, flat_of
+from tinyattn.parallel.ranks import default_workers
+from tinyattn.parallel.threads import worker_threads
+from tinyattn.tensor import Tensor, gradients
+from tinyattn.training.optimizers import Optimizer
+from tinyattn.training.ranks import ALONE, Ranks
+from tinyattn.training.step import Loss, Step, StepResult
+
+SHARD_TOKENS = 1024
+"""Positions that a shard has, about, which bounds the memory of a step whatever the batch."""
+GPU_SHARD_TOKENS = 1 << 15
+"""The same on a GPU, which has more memory, and needs much at once to be busy: 258 texts of A5."""
+
+
+class BatchTooLarge(MemoryError):
+    """A batch for which a GPU's memory is too small.
+
+    Args:
+        batch: the batch.
+        fits: how many of its texts would fit; 0 if not even one.
+    """
+
+    def __init__(self, batch: Batch, fits: int) -> None:
+        rows, positions = batch.inputs.shape
+        super().__init__(
+            f"a batch of {rows} texts is too large for this GPU; one of {fits} would fit" if fits
+            else f"not even one text of {positions} symbols fits this GPU; use a smaller model"
+        )  # fmt: skip
+        self.fits = fits
+
+
+class ShardedStep(Step):
+    """One update of the parameters from one batch. A context, in which its threads can work.
+
+    The parameters and moments of its optimisers move into flat arrays (flat.py).
+
+    Args:
+        loss, optimizers, seed, clip: as a Step has them.
+        workers: threads; by default one a core, on a GPU one.
+        ranks: the processes that share the batch.
+    Raises: ValueError for a seed or a number of workers out of range.
+    """
+
+    def __init__(
+        self,
+        loss: Loss,
+        optimizers: list[Optimizer],
+        *,
+        seed: int = 0,
+        clip: float = 1.0,
+        workers: int | None = None,
+        ranks: Ranks | None = None,
+    ) -> None:
+        super().__init__(loss, optimizers, seed=seed, clip=clip)
+        ranks = ranks or ALONE
+        self.ranks: Any = ranks
+        self.flat = [flat_of(optimizer) for optimizer in optimizers]
+        self.xp = self.flat[0].xp
+        self.workers = whole(
+            "workers", workers or (1 if on_gpu(self.xp) else default_workers(ranks)), 1,
+            MOST_WORKERS,
+        )  # fmt: skip
+        ranks.agree(f"workers {self.workers}")  # they decide what each takes of a batch
+        self.executor = ThreadPoolExecutor(self.workers)
+        self._failed = self.xp.zeros(1, dtype=self.xp.int32)  # on a GPU, whether a step has
+        self._collector = {
+            key: piece for flat in self.flat for key, piece in flat.collector().items()
+        }
+        # Kernels on a GPU leave alone what has a gradient of NaN, so nobody needs to wait for the
+        # loss; rules that have no kernel there do not.
+        device = device_name(self.xp)
+        self._waits = not on_gpu(self.xp) or not all(
+            (type(optimizer).rule.__name__, device) in KERNELS for optimizer in optimizers
+        )
+
+    def __enter__(self) -> ShardedStep:
+        self._threads = worker_threads()
+        self._threads.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._threads.__exit__(None, None, None)
+        self.executor.shutdown(cancel_futures=True)
+
+    def __call__(self, batch: Batch, step: int, learning_rate: float) -> StepResult:
+        """Compute the loss of `batch` and its gradients, and move the parameters.
+
+        Raises: FloatingPointError if the loss or the gradient is not a number; the parameters
+            are then as they were before. On a GPU they stay so too, in all steps from then on,
+            of which none has a norm, and the result says it when it is asked (`StepResult.check`).
+            BatchTooLarge on a GPU.
+        """
+        try:
+            return self._take(batch, step, learning_rate)
+        except MemoryError as error:
+            if not on_gpu(self.xp):
+                raise
+            traceback.clear_frames(error.__traceback__)  # what filled the memory is in them
+            self.executor.submit(int).result()  # its one thread first ends what was begun
+            raise BatchTooLarge(batch, self._fitting(batch)) from error
+
+    def _fitting(self, batch: Batch) -> int:
+        """How many of a batch's longest texts would fit a GPU, found by trying; 0 if not one."""
+        rows, positions = batch.inputs.shape
+        sharing, (longest,) = self.ranks.size, batch.split(1)
+        fits = int(min(-(-rows // sharing), GPU_SHARD_TOKENS // positions))
+        while fits > 1:
+            fits //= 2
+            try:
+                some = Batch(longest.inputs[:fits], longest.targets[:fits])
+                gradients(self.loss(some, Noise(0), 1.0))
+                return int(fits * sharing)
+            except MemoryError:
+                continue
+        return 0
+
+    def _take(self, batch: Batch, step: int, learning_rate: float) -> StepResult:
+        most = GPU_SHARD_TOKENS if on_gpu(self.xp) else SHARD_TOKENS
+        workers = self.workers * self.ranks.size
+        parts = max(workers, math.ceil(batch.inputs.size / most))
+        shards = batch.split(-(-parts // workers) * workers)  # so all end together
+        mine = range(self.ranks.rank, len(shards), self.ranks.size)
+        first_rows = [0]
+        for shard in shards:
+            first_rows.append(first_rows[-1] + len(shard.inputs))
+        divisor = float(max(1, batch.trained))
+
+        def work(i: int) -> tuple[Tensor, list[tuple[Tensor, Array]]]:
+            with np.errstate(all="ignore"):  # what is not a number is noticed below
+                loss = self.loss(shards[i], Noise(self.seed, step, first_rows[i]), divisor)
+                return loss, gradients(loss)
+
+        begun = 2 * self.workers  # shards at a time: more would only pile gradients up
+        futures = deque(self.executor.submit(work, i) for i in mine[:begun])
+        for flat in self.flat:
+            flat.grads[...] = 0
+        losses = []
+        for number in range(len(mine)):
+            loss, gradient = futures.popleft().result()
+            if number + begun < len(mine):
+                futures.append(self.executor.submit(work, mine[number + begun]))
+            losses.append(loss.data)
+            with np.errstate(all="ignore"):
+                add_gradients(self._collector, gradient)
+            del gradient
+        if self.ranks.size > 1:
+            losses = self._add_up(losses)
+        positions = sum(shard.inputs.size for shard in shards)
+        result = StepResult(step, positions, self._clip(losses))
+        if self._waits:
+            result.check()
+        self._move(learning_rate)
+        return result
+
+    def _add_up(self, losses: list[Array]) -> list[Array]:
+        """The gradients of all ranks, added up in place; and their losses, as one."""
+        total = self.xp.zeros(1, dtype=self.flat[0].grads.dtype)
+        for loss in losses:
+            total += loss
+        for array in (total, *(flat.grads for flat in self.flat)):
+            self.ranks.add_up(array)
+        return [total[0]]
+
+    def _clip(self, losses: list[Array]) -> tuple[Array, Array]:
+        """Shorten the gradient to the largest norm allowed; returns the loss and the norm before.
+
+        On a GPU a gradient becomes NaN if something is, and the optimisers' kernels leave what they
+        have as it is where they are given NaN.
+        """
+        squares: list[Array] = []
+        for flat in self.flat:
+
+            def square(tile: slice, grads: Array = flat.grads) -> Array:
+                with np.errstate(all="ignore"):  # what is not finite shows in the norm
+                    return grads[tile] @ grads[tile]
+
+            squares += self.executor.map(square, self._tiles(flat))
+        loss, norm, factor = clip_factor(self.xp, losses, squares, self.clip, self._failed)
+        if on_gpu(self.xp) or factor < 1:
+            for flat in self.flat:
+                flat.grads *= factor
+        return loss, norm
+
+    def _tiles(self, flat: FlatParameters) -> Iterable[slice]:
+        size = len(flat.grads)
+        return [slice(0, size)] if on_gpu(self.xp) else tiles(size, 1)
+
+    def _move(self, learning_rate: float) -> None:
+        """Apply the rules of all optimisers; the threads share the pieces."""
+        for optimizer, flat in zip(self.optimizers, self.flat, strict=True):
+            optimizer.steps += 1
+
+            def move(piece: Piece, optimizer: Optimizer = optimizer) -> None:
+                w, g, moments, decay = piece
+                optimizer.move(w, g, moments, learning_rate, decay)
+
+            list(self.executor.map(move, flat.pieces))
+            flat.changed()
+
+
+@dispatched
+def clip_factor(
+    xp: Any, losses: list[Array], squares: list[Array], clip: float, failed: Array
+) -> tuple[Any, Any, Any]:
+    """The sum of the losses, the gradient's norm from its parts' squares, and what to scale it by.
+
+    Forward:  loss = Σ losses; norm = √Σ squares; factor = clip/(norm + 1e-6) if norm > clip, else 1
+    Shapes:   () each; `failed`, (1,), is for its kernel on a GPU
+    """
+    loss = math.fsum(float(asnumpy(loss)) for loss in losses)
+    norm = math.sqrt(math.fsum(float(asnumpy(square)) for square in squares))
+    return loss, norm, clip / (norm + 1e-6) if clip < norm < math.inf else 1.0

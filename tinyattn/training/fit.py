@@ -1,0 +1,117 @@
+"""Chapter 8, the end: a run, from its settings to its last checkpoint.
+
+Here is put together what the chapter has: optimisers, schedule, step, log, checkpoints and loop.
+Next: the tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tinyattn.data.files import Content
+from tinyattn.dispatch import dispatched
+from tinyattn.limits import seed_of
+from tinyattn.nn import Module
+from tinyattn.threads import NoThreads, check_alone
+from tinyattn.training.checkpoint import CHECKPOINT, Checkpoint
+from tinyattn.training.keep import Keeper, are_there, go_on
+from tinyattn.training.loop import Data, train
+from tinyattn.training.metrics import METRICS, Log
+from tinyattn.training.optimizers import Optimizer
+from tinyattn.training.ranks import ALONE, Ranks
+from tinyattn.training.settings import TrainSettings, products_in
+from tinyattn.training.signals import stop_asked
+from tinyattn.training.step import Loss, Step
+
+
+@dispatched
+def step(
+    xp: Any, loss: Loss, optimizers: list[Optimizer], *, seed: int = 0, clip: float = 1.0,
+    workers: int | None = None, ranks: Ranks | None = None,
+) -> Step:  # fmt: skip
+    """The step that a run takes.
+
+    Args:
+        loss: the loss function.
+        optimizers: together they own every parameter.
+        seed: of the dropout.
+        clip: the largest gradient norm.
+        workers: threads that share a batch, and ranks: processes; this step has one of each.
+    Raises: ValueError for a seed out of range; NoThreads for several workers or ranks.
+    """
+    check_alone(workers)
+    if ranks is not None and ranks.size > 1:
+        raise NoThreads("several processes share a step in tinyattn/parallel alone, and it was "
+                        "deleted or is switched off; leave out mpiexec")  # fmt: skip
+    return Step(loss, optimizers, seed=seed, clip=clip)
+
+
+@dataclass
+class Fit:
+    """What a run needs besides data, model and loss.
+
+    Args:
+        settings: of the stage.
+        folder: where metrics and the checkpoint go.
+        about: what else the checkpoint should hold, as JSON.
+        beside: the run's other files, and what they become when it begins.
+        seed, workers: see `step`.
+        corpus_tokens: see `TrainSettings.make_schedule`.
+        measure: called every `measure_every` steps; what it returns is logged too.
+        ranks: the processes that share the run; the first one writes.
+        on_step: called after each step with what was logged about it, if it was, for a bar.
+    """
+
+    settings: TrainSettings
+    folder: Path
+    about: dict[str, Any]
+    beside: Mapping[Path, Content] = field(default_factory=dict)
+    seed: int = 0
+    workers: int | None = None
+    corpus_tokens: int = 0
+    measure: Callable[[], dict[str, float]] | None = None
+    measure_every: int = 0
+    ranks: Ranks = ALONE
+    on_step: Callable[[dict[str, Any]], None] = lambda entry: None
+
+    def __post_init__(self) -> None:
+        self.seed = seed_of(self.seed)  # Python's own number, since the checkpoint's JSON has it
+
+    def run(
+        self, model: Module, loss: Loss, data: Data, resume: Checkpoint | None = None
+    ) -> list[dict[str, Any]]:
+        """Train to the end, or from where `resume` stopped; returns the entries of the log.
+
+        Nothing is written before all is checked. Where an earlier run lies in the folder, it stays
+        whole until this one keeps its first checkpoint.
+
+        Raises: Interrupted after a signal to stop, TrainingFailed if the loss is not a number; in
+            both cases the folder holds the last good checkpoint, if one has been written.
+            ValueError for products that the device does not have.
+        """
+        settings, ranks = self.settings, self.ranks
+        total = settings.total_steps(data.batches_per_epoch)
+        schedule = settings.make_schedule(total, self.corpus_tokens)
+        if resume:
+            model.load_state(resume.group("model"))
+        optimizers = settings.make_optimizers(model)
+        start = go_on(optimizers, resume, self.folder) if resume else 0
+        xp = model.parameters()[0].xp
+        take = step(xp, loss, optimizers, seed=self.seed, clip=settings.clip, workers=self.workers,
+                    ranks=ranks)  # fmt: skip
+        places = [self.folder / name for name in (CHECKPOINT, METRICS)] + [*self.beside]
+        with stop_asked() as asked, products_in(xp, settings.products), take:
+            there = are_there(places, ranks)
+            log = Log(self.folder, start, self.beside, writes=ranks.writes,
+                      waits=there and resume is None)  # fmt: skip
+            keeper = Keeper(self.folder, {**self.about, "seed": self.seed}, model, optimizers, log,
+                            settings.learning_rate, ranks)  # fmt: skip
+            train(
+                take, data, schedule, start, total, log, keeper,
+                stop=lambda: ranks.any_of(asked()), measure=self.measure,
+                measure_every=self.measure_every, on_step=self.on_step,
+            )  # fmt: skip
+        return log.entries
