@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tinyattn.backend import asarray, asnumpy
-from tinyattn.nn import Module, Parameter
+from tinyattn.nn import Module
 from tinyattn.noise import Noise
 from tinyattn.tensor import OPS, Tensor
 
@@ -468,5 +468,5 @@ every_case = cases_where(lambda name, case: True)
 def in_float64(module: Module) -> Any:
     """The module with parameters in float64, where rounding does not hide a difference."""
     for _, owner, key, parameter in list(module._walk()):
-        owner[key] = Parameter(parameter.numpy().astype(np.float64), device=parameter.device)
+        owner[key] = parameter.like(parameter.numpy().astype(np.float64), parameter.device)
     return module
