@@ -35,11 +35,10 @@ import numpy as np
 from tinyattn import __version__
 from tinyattn.cli.claims import claims
 from tinyattn.cli.info import info
-from tinyattn.cli import options as opt
 from tinyattn.cli.parse import parse
 from tinyattn.cli.streams import complain, open_streams
 from tinyattn.cli.task import score, train_task
-from tinyattn.cli.types import option_for
+from tinyattn.cli.types import option_for, wrong
 from tinyattn.cli.train import finetune, pretrain, quickstart
 from tinyattn.cli.use import baseline, convert, evaluate, generate
 from tinyattn.cli.world import world
@@ -160,7 +159,7 @@ def main(ctx: click.Context, formulas: str) -> None:
     warnings.simplefilter("ignore", RuntimeWarning)  # what is not finite is noticed, and said once
     keep_freed_memory(np)
     if names := names_in(formulas):
-        with opt.wrong("--formulas"):
+        with wrong("--formulas"):
             ctx.with_resource(by_formulas(*names))  # until the command ends
     command = ctx.invoked_subcommand
     if command not in ("pretrain", "finetune", "train"):

@@ -94,10 +94,7 @@ def _about_run(start: Path) -> dict[str, Any]:
     trained = load_run(start)
     formulas = trained.about.get("formulas")
     return {
-        "stage": trained.about["stage"],
-        "step": trained.about["step"],
-        "steps": trained.about["steps"],
-        "seed": trained.about["seed"],
+        **{key: trained.about[key] for key in ("stage", "step", "steps", "seed")},
         "parameters": trained.model.parameter_count(),
         "characters": len(trained.vocabulary),
         **({"formulas": formulas} if formulas else {}),

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import numpy as np
 
 from tinyattn.backend import get_device
 from tinyattn.cli.streams import note
-from tinyattn.cli.types import FILE, FOLDER, Amount, Choice, parse_penalties, parse_settings
+from tinyattn.cli.types import FILE, FOLDER, Amount, Choice, parse_penalties, parse_settings, wrong
 from tinyattn.data.forms import ADVICE, form_known, look_alike, mixed_forms
 from tinyattn.data.text import DataError, read_pairs
 from tinyattn.limits import MOST_SEED, MOST_WORKERS, seed_of
@@ -24,7 +23,6 @@ from tinyattn.tasks.running import RunOptions
 from tinyattn.tasks.runs import held_run, load
 from tinyattn.training.checkpoint import CheckpointError
 from tinyattn.training.ranks import all_ranks
-from tinyattn.training.settings import SettingError
 
 Pairs = Sequence[tuple[str, str | None]]
 
@@ -209,16 +207,6 @@ def settings_of(
     asked: dict[str, Any] = {key: value for key, value in settings.items() if value is not None}
     asked |= {f"penalty.{k}": v for k, v in parse_penalties(penalties).items()}
     return parse_settings(sets) | asked
-
-
-@contextmanager
-def wrong(option: str = "", error: type[Exception] = ValueError) -> Iterator[None]:
-    """Inside, such an error is a user's, who typed `option`, or what is a setting: status 2."""
-    try:
-        yield
-    except error as found:
-        kind = click.BadParameter(str(found), param_hint=option) if option else None
-        raise kind or SettingError(str(found)) from found
 
 
 def open_device(name: str, workers: int | None = None) -> str:

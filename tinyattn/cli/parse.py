@@ -12,7 +12,7 @@ import click
 from tinyattn.attention import Penalty
 from tinyattn.cli import options as opt
 from tinyattn.cli.outputs import spare
-from tinyattn.cli.types import FILE, FOLDER, Amount, parse_penalties
+from tinyattn.cli.types import FILE, FOLDER, Amount, parse_penalties, wrong
 from tinyattn.parsing import ParserConfig
 from tinyattn.parsing.comparison import (
     PENALTIES,
@@ -63,7 +63,7 @@ def parse(
         _show([judge(start, sentences, device=opt.open_device(device))])
         return
     attention = attention or ParserConfig.attention  # the layers' own, which looks both ways
-    with opt.wrong():
+    with wrong():
         wanted = [Penalty(), Penalty(**parse_penalties(penalties))]
     if not penalties:
         wanted = [penalty for penalty in PENALTIES if can_have(attention, penalty)]

@@ -9,7 +9,7 @@ import click
 
 from tinyattn.checks import check_numbers
 from tinyattn.cli import options as opt
-from tinyattn.cli.types import Amount
+from tinyattn.cli.types import Amount, wrong
 from tinyattn.data import Batch
 from tinyattn.measure import profile_step
 from tinyattn.measure.profile_report import as_table
@@ -48,7 +48,7 @@ def profile(
     made = load_recipe(recipe, config=config, overrides=opt.settings_of(**model))
     train, gpt = made.pretrain, GPT(made.model_for(characters), seed=seed)
     shape = (batch or train.batch, gpt.config.longest + 1)
-    with opt.wrong("--batch"):
+    with wrong("--batch"):
         check_numbers(f"a batch of {shape[0]} texts", shape[0] * shape[1])
     text = generator(seed).integers(1, characters, shape)  # 0 is PAD
     with Progress() as bar:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import click
 from tinyattn.limits import MOST, brief
 from tinyattn.names import nearest, ours
 from tinyattn.tasks.recipe import home_of
+from tinyattn.training.settings import SettingError
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
 FILE = click.Path(path_type=Path)
@@ -66,6 +69,17 @@ def option_for(name: str, command: click.Command) -> str:
     return f"--{ours_is}" if ours_is in known else ""
 
 
+@contextmanager
+def wrong(option: str = "", error: type[Exception] = ValueError) -> Iterator[None]:
+    """Inside, such an error is a user's, who typed `option`, or what is a setting: status 2."""
+    try:
+        yield
+    except error as found:
+        kind = click.BadParameter(str(found), param_hint=option) if option else None
+        raise kind or SettingError(str(found)) from found
+
+
+@wrong("--penalty")
 def parse_penalties(penalties: tuple[str, ...]) -> dict[str, float]:
     """`focus=0.01` and `near=0.001,cap=64` as the settings focus, near and cap."""
     found: dict[str, float] = {}
@@ -75,20 +89,18 @@ def parse_penalties(penalties: tuple[str, ...]) -> dict[str, float]:
             known = ("focus", "near") if position == 0 else ("cap",)
             if key not in known:
                 near = nearest(key, known, otherwise=False)
-                raise click.BadParameter(
-                    f"want focus=WEIGHT, or near=WEIGHT,cap=SQUARE; got {brief(item)}{near}",
-                    param_hint="--penalty",
+                raise ValueError(
+                    f"want focus=WEIGHT, or near=WEIGHT,cap=SQUARE; got {brief(item)}{near}"
                 )
             try:
                 found[key] = float(value)
-            except ValueError as error:
-                raise click.BadParameter(
-                    f"{key} needs a number, such as {key}=0.01; got {brief(item)}",
-                    param_hint="--penalty",
-                ) from error
+            except ValueError:
+                example = f"{key} needs a number, such as {key}=0.01"
+                raise ValueError(f"{example}; got {brief(item)}") from None
     return found
 
 
+@wrong("--set")
 def parse_settings(sets: tuple[str, ...]) -> dict[str, Any]:
     """`TABLE.KEY=VALUE` with the value as in TOML; a bare word is a string.
 
@@ -100,21 +112,15 @@ def parse_settings(sets: tuple[str, ...]) -> dict[str, Any]:
         key, equals, value = item.partition("=")
         name = key.rpartition(".")[2]
         if equals and not home_of(name) and (instead := option_for(name, ctx.command)):
-            raise click.BadParameter(
-                f"no setting {brief(key)}; did you mean {instead}?", param_hint="--set"
-            )
+            raise ValueError(f"no setting {brief(key)}; did you mean {instead}?")
         if not equals or "." not in key:
             home = home_of(key, ctx.info_name or "")
             near = f"; did you mean {home}=VALUE?" if home else ""
-            raise click.BadParameter(
-                f"want TABLE.KEY=VALUE; got {item!r}{near}", param_hint="--set"
-            )
+            raise ValueError(f"want TABLE.KEY=VALUE; got {item!r}{near}")
         try:
             settings[key] = tomllib.loads(f"value = {value}")["value"]
         except tomllib.TOMLDecodeError:
             settings[key] = value
-        except (ValueError, RecursionError) as error:
-            raise click.BadParameter(
-                f"{key}: its value is too long, or nested too deep", param_hint="--set"
-            ) from error
+        except (ValueError, RecursionError):
+            raise ValueError(f"{key}: its value is too long, or nested too deep") from None
     return settings
