@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tinyattn.ops.selected import Selection
+
+from tinyattn.kernels.cpu.selected import Selection
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -1,22 +1,29 @@
 """What makes softmax and attention what they are, whatever the numbers."""
 
+from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
-from unittest import mock
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from tinyattn import Tensor, backend, ops
+from tinyattn import Tensor, formulas, ops
 from tinyattn.attention import causal
 from tinyattn.attention.core import attend
 from tinyattn.noise import Noise
-from tinyattn.ops import tiling
 
 Draw = tuple[np.ndarray, np.ndarray]
 CLOSE = {"rtol": 1e-10, "atol": 1e-12}
+
+
+@pytest.fixture(scope="module", autouse=True, params=["kernels", "formulas"])
+def _whoever_computes(request: pytest.FixtureRequest) -> Iterator[None]:
+    with formulas() if request.param == "formulas" else nullcontext():
+        yield
 
 
 @st.composite
@@ -186,63 +193,3 @@ def test_the_future_has_no_influence(case: Heads, start: int) -> None:
     u[..., start:, :] = 0  # ask only queries of the past
     for gradient in case.run(**now)[1]:
         assert not gradient[..., start:, :].any()
-
-
-@given(heads, st.integers(1, 5), st.integers(-3, 4), st.sampled_from([0.0, 0.5]), st.data())
-def test_blocks_of_keys_change_nothing(
-    case: Heads, size: int, offset: int, dropout: float, data: st.DataObject
-) -> None:
-    """Masks like stairs, also such that the first keys, or all, are seen by nobody."""
-    T, S = case.allowed.shape[-2:]
-    stairs = case.allowed & np.tri(T, S, offset, dtype=bool)
-    one = data.draw(st.sampled_from([None, *range(stairs.ndim)]))  # an axis that broadcasts
-    stairs = stairs if one is None else stairs.take([0], axis=one)
-    is_causal = data.draw(st.booleans())
-    runs = []
-    for queries, keys in ((1 + size % 3, size), (T, S)):
-        with (
-            mock.patch.object(tiling, "QUERIES", (queries, queries)),
-            mock.patch.object(tiling, "KEYS", keys),
-            mock.patch.object(backend, "TILE", 8),
-        ):
-            y, gradients = case.run(allowed=stairs, causal=is_causal, dropout=dropout)
-            runs.append([y, *gradients])
-    for blocked, plain in zip(*runs, strict=True):
-        assert_allclose(blocked, plain, **CLOSE)
-
-
-def test_causal_blocks_leave_the_future_out() -> None:
-    with mock.patch.object(tiling, "QUERIES", (3, 3)), mock.patch.object(tiling, "KEYS", 4):
-        blocks = list(tiling.Tiling(np, (), 8, 8, None, True, np.dtype("f4")).blocks())
-    assert blocks == [((), slice(0, 3), [slice(0, 3)]),
-                      ((), slice(3, 6), [slice(0, 4), slice(4, 6)]),
-                      ((), slice(6, 8), [slice(0, 4), slice(4, 8)])]  # fmt: skip
-
-
-@given(
-    hnp.arrays(bool, hnp.array_shapes(min_dims=2, max_dims=4, max_side=7)),
-    st.integers(1, 9), st.integers(1, 9), st.integers(1, 300), st.booleans(),
-)  # fmt: skip
-def test_every_pair_that_is_seen_is_in_one_block(
-    seen: np.ndarray, queries: int, keys: int, tile: int, is_causal: bool
-) -> None:
-    *lead, T, S = seen.shape
-    with (
-        mock.patch.object(tiling, "QUERIES", (queries, queries)),
-        mock.patch.object(tiling, "KEYS", keys),
-        mock.patch.object(backend, "TILE", tile),
-    ):
-        cut = tiling.Tiling(np, tuple(lead), T, S, seen, is_causal, np.dtype("f4"))
-        blocks = list(cut.blocks())
-    times, hidden = np.zeros(seen.shape, int), np.zeros(seen.shape)
-    for rows, some_queries, key_blocks in blocks:
-        for some_keys in key_blocks:
-            place = (*rows, ..., some_queries, some_keys)
-            times[place] += 1
-            scores = np.zeros(times[place].swapaxes(-1, -2).shape, np.float32)
-            cut.hide(scores, rows, some_queries, some_keys)
-            hidden[place] = scores.swapaxes(-1, -2)
-    assert times.max() <= 1
-    really = seen & causal(T, S) if is_causal else seen
-    assert times[really].all()
-    assert_array_equal(np.isneginf(hidden)[times > 0], ~really[times > 0])
