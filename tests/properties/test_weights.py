@@ -173,8 +173,8 @@ def test_an_answer_lies_between_the_values(case: Heads, longer: float) -> None:
             assert ((low - 1e-12 <= answer) & (answer <= high + 1e-12)).all()
 
 
-@given(heads, st.integers(0, 4))
-def test_the_future_has_no_influence(case: Heads, start: int) -> None:
+@given(heads, st.integers(0, 4), st.booleans())
+def test_the_future_has_no_influence(case: Heads, start: int, by_mask: bool) -> None:
     """P13: no weight, no change of the past by what is to come, and no gradient there."""
     T = S = case.k.shape[-2]
     start = start % T
@@ -183,7 +183,7 @@ def test_the_future_has_no_influence(case: Heads, start: int) -> None:
     assert not np.triu(weights, 1).any()
     assert (weights[..., 0, 0] == 1).all()
     u = np.resize(case.u, case.v.shape)
-    now = {"q": q, "allowed": causal(T, S), "u": u}
+    now = {"q": q, "allowed": causal(T, S) if by_mask else None, "causal": not by_mask, "u": u}
     later_k, later_v = case.k.copy(), case.v.copy()
     later_k[..., start:, :] *= -3
     later_v[..., start:, :] += 100
@@ -193,3 +193,24 @@ def test_the_future_has_no_influence(case: Heads, start: int) -> None:
     u[..., start:, :] = 0  # ask only queries of the past
     for gradient in case.run(**now)[1]:
         assert not gradient[..., start:, :].any()
+
+
+@given(heads, st.sampled_from([0.1, 0.5]))
+def test_dropout_drops_weights_and_scales_the_others_up(case: Heads, rate: float) -> None:
+    identity = np.broadcast_to(np.eye(case.k.shape[-2]), (*case.k.shape[:-1], case.k.shape[-2]))
+    u = np.zeros((*case.q.shape[:-1], identity.shape[-1]))
+    whole, left = (case.run(v=identity, u=u, dropout=share)[0] for share in (0.0, rate))
+    assert_allclose(left, np.where(left == 0, 0, whole / (1 - rate)), **CLOSE)
+
+
+@given(heads, st.floats(0.1, 3))
+def test_longer_queries_are_as_longer_keys(case: Heads, longer: float) -> None:
+    """Scores are products: so are the gradients those of one another."""
+    y, (dq, dk, dv) = case.run(q=case.q * longer)
+    y_too, (dq_too, dk_too, dv_too) = case.run(k=case.k * longer)
+    assert_allclose(y, y_too, **CLOSE)
+    assert_allclose(dq * longer, dq_too, **CLOSE)
+    assert_allclose(dk, dk_too * longer, **CLOSE)
+    assert_allclose(dv, dv_too, **CLOSE)
+    # Along queries and along keys the same is gained.
+    assert_allclose((dq_too * case.q).sum(), (dk_too * case.k * longer).sum(), atol=1e-12)
