@@ -114,6 +114,7 @@ def asnumpy(array: Any) -> Any:
 
 def erf(x: Array) -> Array:
     """The error function 2/√π ∫₀ˣ exp(-t²) dt, elementwise, in x's precision."""
+    x = x if is_array(x) else np.asarray(x)  # NumPy makes numbers of 0-d arrays
     return device_of(x).erf(x)
 
 

@@ -214,3 +214,11 @@ def test_longer_queries_are_as_longer_keys(case: Heads, longer: float) -> None:
     assert_allclose(dv, dv_too, **CLOSE)
     # Along queries and along keys the same is gained.
     assert_allclose((dq_too * case.q).sum(), (dk_too * case.k * longer).sum(), atol=1e-12)
+
+
+@given(heads, st.floats(-3, 3))
+def test_what_is_added_to_all_keys_is_not_felt(case: Heads, shift: float) -> None:
+    """All scores of a query move alike: so the gradients of the keys sum to 0."""
+    y, (_, dk, _) = case.run()
+    assert_allclose(case.run(k=case.k + shift)[0], y, **CLOSE)
+    assert_allclose(dk.sum(axis=-2), 0, atol=1e-12)

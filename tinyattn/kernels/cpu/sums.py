@@ -20,14 +20,12 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from tinyattn.backend import Array, is_array
 from tinyattn.dispatch import kernel
 
-Axis = int | tuple[int, ...] | None
-
 PIECE = 4096
 """Numbers that are added one by one at most, or nearly: their rounding errors stay below 2⁻¹²."""
 
 
 @kernel("sum_over", "cpu")
-def sum_over(xp: Any, x: Array, axis: Axis, *, keepdims: bool = False) -> Array:
+def sum_over(xp: Any, x: Array, axis: Any, *, keepdims: bool = False) -> Array:
     """`op.sum_over` in pieces, where NumPy would add very many numbers one by one."""
     if x.size <= PIECE:
         return x.sum(axis=axis, keepdims=keepdims)

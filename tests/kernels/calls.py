@@ -1,0 +1,432 @@
+"""Drawn calls of everything that has a kernel: `CASES`, by the name of the formula.
+
+A kernel without an entry fails its test (test_kernels.py). An entry is a Hypothesis strategy of a
+`Call`: arrays of odd sizes, of none and of more than a tile or a warp, small and large numbers,
+ties, NaN and ∞, and arrays that lie in memory in any order, with gaps, backwards or broadcast.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from hypothesis import strategies as st
+
+from tinyattn.backend import asarray, get_device
+from tinyattn.noise import Noise
+
+ORDERS = ["plain", "plain", "turned", "heads", "gaps", "backwards"]
+SCALES = [1.0, 1.0, 1e-3, 30.0]
+SIZES = [1, 2, 3, 5, 7, 33, 70]
+"""Of an axis; 33 and 70 are more than one warp and two."""
+
+Shape = tuple[int, ...]
+Change = Callable[[np.ndarray], np.ndarray]
+
+
+class Numbers(NamedTuple):
+    """An array, and how it is to lie in memory."""
+
+    values: np.ndarray
+    order: str = "plain"
+
+    def __repr__(self) -> str:
+        return f"{self.values.dtype}{self.values.shape} {self.order}"
+
+    def on(self, device: str) -> Any:
+        """There, and so that nobody else sees it change."""
+        xp = get_device(device).xp
+        a = asarray(self.values.copy(), device=device)
+        if self.order == "turned" and a.ndim > 1:
+            return xp.ascontiguousarray(a.swapaxes(0, -1)).swapaxes(0, -1)
+        if self.order == "heads" and a.ndim > 2:  # as heads lie, cut from one array
+            return xp.ascontiguousarray(a.swapaxes(-3, -2)).swapaxes(-3, -2)
+        if self.order == "gaps" and a.ndim:
+            wide = xp.zeros((*a.shape[:-1], 2 * a.shape[-1]), dtype=a.dtype)
+            wide[..., ::2] = a
+            return wide[..., ::2]
+        if self.order == "backwards" and a.ndim:
+            return xp.ascontiguousarray(a[..., ::-1])[..., ::-1]
+        if self.order == "broadcast" and a.ndim and len(a):
+            return xp.broadcast_to(a[:1], a.shape)
+        return a
+
+
+class Call:
+    """Arguments, positional and by name, and the gradient of the result.
+
+    Args:
+        arguments: `Numbers`, lists of these, and plain values; a `Source` of random bits.
+        g: shape of the value -> its gradient.
+        terms: (arrays in float64, g in float64) -> for the value and each gradient the size of what
+            is added up in it, where that is larger than what comes out.
+        zeros: -> for the value and each gradient where it is 0, exactly; or None.
+    """
+
+    def __init__(
+        self,
+        *arguments: Any,
+        g: Callable[[Shape], Numbers] | None = None,
+        terms: Callable[..., list[Any]] | None = None,
+        zeros: list[Any] | None = None,
+        **options: Any,
+    ) -> None:
+        self.arguments, self.options, self.g = arguments, options, g
+        self.terms, self.zeros = terms, zeros
+
+    def __repr__(self) -> str:
+        options = [f"{name}={value!r}" for name, value in self.options.items()]
+        return f"Call({', '.join([*map(repr, self.arguments), *options])})"
+
+    def arrays(self) -> Iterator[np.ndarray]:
+        """All of them."""
+        for value in [*self.arguments, *self.options.values()]:
+            for one in value if isinstance(value, list) else [value]:
+                if isinstance(one, Numbers):
+                    yield one.values
+
+    def on(self, device: str, change: Change | None = None) -> tuple[list[Any], dict[str, Any]]:
+        """Arguments for a device, anew each time; with `change` its floats, plain in memory."""
+        return (
+            [_placed(a, device, change) for a in self.arguments],
+            {name: _placed(a, device, change) for name, a in self.options.items()},
+        )
+
+
+class Source(NamedTuple):
+    """Where random bits come from: a `Noise` is used up, so each side gets its own."""
+
+    seed: int
+    step: int
+    first_row: int
+
+
+def _placed(value: Any, device: str, change: Change | None) -> Any:
+    if isinstance(value, list):
+        return [_placed(one, device, change) for one in value]
+    if isinstance(value, Source):
+        return Noise(*value)
+    if not isinstance(value, Numbers):
+        return value
+    if change is not None and value.values.dtype.kind == "f":
+        return Numbers(change(value.values)).on(device)
+    return value.on(device)
+
+
+# Drawing -----------------------------------------------------------------------------------
+
+
+class Drawing:
+    """Draws what a call needs. Its numbers have one precision."""
+
+    def __init__(self, draw: st.DrawFn) -> None:
+        self.draw = draw
+        self.dtype = np.dtype(self.one_of("float32", "float64"))
+        self.rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+
+    def one_of(self, *choices: Any) -> Any:
+        return self.draw(st.sampled_from(choices))
+
+    def seldom(self) -> bool:
+        return bool(self.one_of(*[False] * 11, True))
+
+    def size(self, *more: int) -> int:
+        return int(self.one_of(*SIZES, *more))
+
+    def shape(self, least: int = 1, most: int = 4) -> Shape:
+        """Of so many axes, of which one may be of size 0."""
+        found = [self.one_of(1, 2, 3, 5) for _ in range(self.draw(st.integers(least, most)))]
+        if found and self.one_of(True, False):
+            found[-1] = self.size()
+        if found and self.seldom():
+            found[self.draw(st.integers(0, len(found) - 1))] = 0
+        return tuple(found)
+
+    def values(self, shape: Shape, scale: float | None = None) -> np.ndarray:
+        """Normal numbers, or whole ones, of which many tie."""
+        found = self.rng.standard_normal(shape)
+        if self.one_of(False, False, True):
+            found = np.round(found)
+        return np.asarray(found * (self.one_of(*SCALES) if scale is None else scale), self.dtype)
+
+    def numbers(
+        self, shape: Shape, scale: float | None = None, wild: bool = False, orders: Any = ORDERS
+    ) -> Numbers:
+        """Args: wild: some may be NaN or ∞."""
+        values, order = self.values(shape, scale), self.one_of(*orders)
+        if wild and values.size and self.seldom():
+            some = self.rng.random(shape) < 0.1
+            values[some] = self.rng.choice([math.nan, math.inf, -math.inf], some.sum())
+        if orders is ORDERS and shape and shape[0] and self.seldom():
+            values, order = np.repeat(values[:1], shape[0], axis=0), "broadcast"
+        return Numbers(values, order)
+
+    def integers(self, low: int, high: int, shape: Shape) -> Numbers:
+        """From low to high - 1."""
+        return Numbers(self.rng.integers(low, high, shape), self.one_of(*ORDERS))
+
+    def gradient(self) -> Callable[[Shape], Numbers]:
+        """Whose order in memory is any, too."""
+        seed, scale = self.draw(st.integers(0, 99)), self.one_of(*SCALES)
+        order, even = self.one_of(*ORDERS), self.seldom()
+
+        def g(shape: Shape) -> Numbers:
+            values = np.asarray(np.random.default_rng(seed).standard_normal(shape) * scale)
+            if even and shape:  # all numbers of the first axis alike, as those of a sum are
+                values = np.broadcast_to(values[:1], shape)
+            return Numbers(values.astype(self.dtype), "broadcast" if even else order)
+
+        return g
+
+    def source(self) -> Source:
+        return Source(self.draw(st.integers(0, 99)), self.one_of(0, 7), self.one_of(0, 5))
+
+
+def case(function: Callable[[Drawing], Call]) -> st.SearchStrategy[Call]:
+    """The strategy of what `function` draws."""
+
+    @st.composite
+    def drawn(draw: st.DrawFn) -> Call:
+        return function(Drawing(draw))
+
+    return drawn()
+
+
+# Operations --------------------------------------------------------------------------------
+
+
+@case
+def erf(d: Drawing) -> Call:
+    d.dtype = np.dtype("float64" if d.seldom() else "float32")
+    return Call(d.numbers(d.shape(0), wild=True), g=d.gradient())
+
+
+@case
+def gelu(d: Drawing) -> Call:
+    return Call(d.numbers(d.shape(0), wild=True), g=d.gradient(), exact=d.one_of(True, False))
+
+
+@case
+def layer_norm(d: Drawing) -> Call:
+    """Also of many rows, and of rows whose squares overflow or vanish."""
+    lead = d.one_of(d.shape(0, 3), d.shape(0, 3), (d.one_of(511, 513, 1111),))
+    C = d.size()
+    scale, eps = d.one_of(1.0, 1e-3, 30.0), d.one_of(1e-5, 1e-3, 1.0)
+    x = d.numbers((*lead, C), scale, wild=True)
+    if C > 2 and d.one_of(False, False, True):
+        rows = d.rng.standard_normal((*lead, C)) * d.one_of(1e-25, 1e-12, 1e15, 1e25)
+        x, eps = Numbers(np.asarray(rows, d.dtype), x.order), d.one_of(0.0, 1e-36, 1e-5)
+        x = x._replace(order="plain") if x.order == "broadcast" else x
+
+    def terms(x: Any, gain: Any, bias: Any, g: Any) -> list[Any]:
+        """The last gradients are sums of all rows, and rounding errors grow with these."""
+        size = math.sqrt(max(1, math.prod(lead))) * abs(g.reshape(-1, C)).sum(axis=0)
+        return [0, 0, size, size]
+
+    return Call(x, d.numbers((C,)), d.numbers((C,)), g=d.gradient(), terms=terms, eps=eps)
+
+
+@case
+def cross_entropy(d: Drawing) -> Call:
+    """Ignored rows may hold anything."""
+    lead, V = d.shape(0, 3), d.size()
+    targets = d.integers(0, V, lead)
+    z, ignore = d.numbers((*lead, V), wild=True), d.one_of(None, 0, -1)
+    if ignore == -1:
+        gone = d.rng.random(lead) < d.one_of(0.3, 0.3, 1.0)
+        targets = targets._replace(values=np.where(gone, -1, targets.values))
+        if z.order != "broadcast":
+            z.values[gone] = d.one_of(0, math.nan, math.inf)
+    divisor = d.one_of(None, 7.0)
+    zeros = None if ignore is None else targets.values == ignore
+
+    def terms(z: Any, targets: Any, g: Any) -> list[Any]:
+        count = targets.size if ignore is None else (targets != ignore).sum()
+        return [0, abs(g) / (divisor or max(1, count))]
+
+    return Call(
+        z, targets, g=d.gradient(), terms=terms, ignore=ignore, divisor=divisor,
+        zeros=[None, None if zeros is None else np.broadcast_to(zeros[..., None], z.values.shape)],
+    )  # fmt: skip
+
+
+@case
+def embedding(d: Drawing) -> Call:
+    V, C = d.size(), d.size()
+    return Call(d.numbers((V, C), wild=True), d.integers(0, V, d.shape(0, 3)), g=d.gradient())
+
+
+@case
+def linear(d: Drawing) -> Call:
+    lead, C, F = d.shape(0, 3), d.size(), d.size()
+    C, F = (0 if d.seldom() else n for n in (C, F))
+    bias = d.numbers((F,)) if d.one_of(True, False) else None
+    return Call(d.numbers((*lead, C), wild=True), d.numbers((C, F)), bias, g=d.gradient())
+
+
+@case
+def rotate(d: Drawing) -> Call:
+    lead, T, pairs = d.shape(0, 2), d.size(), d.one_of(1, 2, 5, 40)
+    angles = d.rng.standard_normal((T, pairs))
+    cos, sin = (Numbers(f(angles).astype(d.one_of(d.dtype, np.float64))) for f in (np.cos, np.sin))
+    return Call(d.numbers((*lead, T, 2 * pairs), wild=True), g=d.gradient(), cos=cos, sin=sin)
+
+
+@case
+def dropout(d: Drawing) -> Call:
+    """Of which what is dropped is 0, exactly, whatever it was."""
+    x = d.numbers(d.shape(1 if d.seldom() else 2), wild=True)
+    rate, source = d.one_of(0.1, 0.5, 0.997, 255 / 256), d.source()
+    rate = min(rate, 255 / 256)
+    gone = ~np.asarray(Noise(*source).site(rate).keep(np, x.values.shape))
+    return Call(x, g=d.gradient(), rate=rate, noise=source, zeros=[gone, gone])
+
+
+@case
+def attention(d: Drawing) -> Call:
+    """Mostly heads of some sequences; also of none or one, or with leading axes that broadcast."""
+    T, S = (d.one_of(1, 2, 3, 5, 17, 33, 40) for _ in "TS")
+    if d.one_of(False, True):
+        S = T
+    D, E = d.one_of(1, 3, 8), d.one_of(1, 2, 5)
+    lead = d.one_of(1, 2, 3), d.one_of(1, 2)
+    leads: tuple[Shape, ...] = (lead, lead, lead)
+    if d.seldom():
+        leads = d.one_of(((), (), ()), ((2,), (2,), (2,)), ((2, 1), (1, 3), (3,)))
+    if d.seldom():
+        T, S, D = d.one_of((0, S, D), (T, 0, D), (T, S, 0))
+    shapes = (*leads[0], T, D), (*leads[1], S, D), (*leads[2], S, E)
+    sharp = d.one_of(None, None, 30.0)  # scores of some hundreds
+    q, k, v = (d.numbers(s, c) for s, c in zip(shapes, (sharp, sharp, None), strict=True))
+    lead = np.broadcast_shapes(*leads)
+    causal, scale = d.one_of(False, True), d.one_of(None, 0.7)
+    rate = d.one_of(0.0, 0.0, 0.3)
+
+    allowed = None
+    if d.one_of(False, True, True):
+        full = (*lead, T, S)
+        axes = d.one_of(*range(1, len(full) + 1))  # that the mask has
+        shape = [1 if d.seldom() else n for n in full[-axes:]]
+        mask = d.rng.random(shape) < d.one_of(0.6, 0.6, 0.1, 0.95)
+        if len(shape) > 1 and shape[-2] and d.one_of(False, True):
+            mask[..., d.rng.integers(shape[-2]), :] = False
+        allowed = Numbers(mask, d.one_of(*ORDERS))
+    seen = np.broadcast_to(True if allowed is None else allowed.values, (*lead, T, S))
+    if causal:
+        seen = seen & np.tri(T, S, S - T, dtype=bool)
+    blind, hidden = ~seen.any(axis=-1), ~seen.any(axis=-2)
+    bad = d.one_of(math.nan, math.inf, -math.inf)
+    if leads[0] == leads[1] and d.seldom():  # behind masks
+        q, k, v = (a._replace(order="plain") if a.order == "broadcast" else a for a in (q, k, v))
+        q.values[blind], k.values[hidden], v.values[hidden] = bad, bad, bad
+    elif v.values.size and sharp is None and d.seldom():  # in plain sight
+        at = tuple(d.rng.integers(n) for n in v.values.shape)
+        v = v._replace(order="plain") if v.order == "broadcast" else v
+        v.values[at] = math.nan
+
+    def terms(q: Any, k: Any, v: Any, allowed: Any, g: Any) -> list[Any]:
+        """Weights of 1 at most, in sums of so many. On the way back a kernel may have them from
+        scores less the logarithm of their total, whose rounding errors are those of the scores."""
+        q, k, v, g = (np.nan_to_num(abs(a), posinf=0).max(initial=0) for a in (q, k, v, g))
+        up, per = 1 / (1 - rate), scale or 1 / math.sqrt(max(1, D))
+        far = up * max(1, per * q * k * D / 16)
+        ds = far * per * v * g * E
+        return [v * up, ds * k, ds * q * math.sqrt(T), far * g]
+
+    return Call(
+        q, k, v, allowed, g=d.gradient(), terms=terms, causal=causal, scale=scale, dropout=rate,
+        noise=d.source() if rate else None,
+        zeros=[np.repeat(rows[..., None], width, axis=-1) if leads[0] == leads[2] else None
+               for rows, width in ((blind, E), (blind, D), (hidden, D), (hidden, E))],
+    )  # fmt: skip
+
+
+# Sums --------------------------------------------------------------------------------------
+
+
+@case
+def sum_over(d: Drawing) -> Call:
+    x = d.numbers(d.shape(1, 4), wild=True)
+    axes = [a for a in range(x.values.ndim) if d.one_of(True, False)]
+    axis = d.one_of(None, tuple(axes), axes[0] if axes else None, -1)
+    return Call(x, axis, keepdims=d.one_of(True, False))
+
+
+@case
+def running_sum(d: Drawing) -> Call:
+    x = d.numbers(d.shape(1, 3))
+    return Call(x, d.draw(st.integers(-x.values.ndim, x.values.ndim - 1)))
+
+
+@case
+def add_at(d: Drawing) -> Call:
+    """Mostly one array of integers; seldom a mask, or several arrays."""
+    rest, n, count = d.shape(0, 2), d.size(), d.size()
+    target = d.numbers((n, *rest), orders=["plain", "turned", "gaps"])
+    index: Any = d.integers(-n, n, (count,))
+    values = d.numbers(d.one_of((count, *rest), (count, *rest), rest))
+    if d.seldom():
+        index, values = Numbers(d.rng.random(n) < 0.5), d.numbers(rest)
+    return Call(target, index, values)
+
+
+# Steps of training -------------------------------------------------------------------------
+
+
+@case
+def add_each(d: Drawing) -> Call:
+    """Also of more arrays than fit one launch."""
+    shapes = [d.shape(1, 2) for _ in range(d.one_of(1, 2, 3))] * (70 if d.seldom() else 1)
+    sums = [d.numbers(s, orders=["plain"]) for s in shapes[:3]] * -(-len(shapes) // 3)
+    values = [d.numbers(s) for s in shapes[:3]] * -(-len(shapes) // 3)
+    return Call(sums[: len(shapes)], values[: len(shapes)])
+
+
+def _flat(d: Drawing, count: int) -> list[Numbers]:
+    """So many arrays of one length."""
+    n = d.one_of(1, 2, 33, 300)
+    return [d.numbers((n,), orders=["plain", "gaps"]) for _ in range(count)]
+
+
+@case
+def adamw(d: Drawing) -> Call:
+    w, g, m, v = _flat(d, 4)
+    v = v._replace(values=v.values**2)  # second moments
+    decayed = d.one_of(0, 1, len(w.values) // 2, len(w.values), 999)
+    return Call(w, g, m, v, 0.9, d.one_of(0.95, 0.999), 0.01, d.one_of(1e-8, 1e-3), 0.99, decayed)
+
+
+@case
+def muon_momentum(d: Drawing) -> Call:
+    return Call(*_flat(d, 3), d.one_of(0.0, 0.95), d.one_of(1.0, 0.99))
+
+
+@case
+def clip_factor(d: Drawing) -> Call:
+    """Of finite numbers: of others a kernel promises more (test_cuda.py)."""
+    losses, squares = (
+        [Numbers(np.abs(d.values(()))) for _ in range(d.one_of(1, 2, 5))] for _ in "ls"
+    )
+    return Call(losses, squares, d.one_of(1e-3, 1.0, 1e6), Numbers(np.zeros(1, np.int32)))
+
+
+CASES: dict[str, st.SearchStrategy[Call]] = {
+    "add_at": add_at,
+    "add_each": add_each,
+    "adamw": adamw,
+    "attention": attention,
+    "clip_factor": clip_factor,
+    "cross_entropy": cross_entropy,
+    "dropout": dropout,
+    "embedding": embedding,
+    "erf": erf,
+    "gelu": gelu,
+    "layer_norm": layer_norm,
+    "linear": linear,
+    "muon_momentum": muon_momentum,
+    "rotate": rotate,
+    "running_sum": running_sum,
+    "sum_over": sum_over,
+}

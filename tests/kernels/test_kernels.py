@@ -1,0 +1,234 @@
+"""Each kernel gives what its formula gives: one test that walks `dispatch.KERNELS`.
+
+What is true is what the formula says in float64. A kernel may be three times as far from it as the
+formula itself in the precision of the call, and some units in the last place of what is added up.
+Value and each gradient are compared apart, in any order of memory, and with tiles so small that
+there are several.
+"""
+
+import contextlib
+import inspect
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from gpu import there_is_one
+from hypothesis import given, settings
+from kernels.calls import CASES, Call, Numbers
+from numpy.testing import assert_array_equal
+
+import tinyattn.training  # noqa: F401  (whose update rules have kernels, too)
+from tinyattn.backend import asnumpy, device_of, get_device, is_array
+from tinyattn.dispatch import FORMULAS, KERNELS
+from tinyattn.kernels.cpu import pairs, sums, tiles
+from tinyattn.tensor import OPS
+
+ULPS = {"float32": 8, "float64": 4096}  # of float64, together about 1e-12
+NUDGE = 2.0**-24
+"""By which share numbers are moved, to see how much a rounding error matters."""
+
+Function = Callable[..., Any]
+Found = dict[str, Any]
+
+DEVICES = ["cpu", *(["cuda"] if there_is_one() else [])]
+TABLE = sorted(place for place, kernel in KERNELS.items()
+               if kernel.run.__module__.startswith("tinyattn.kernels."))  # fmt: skip
+WALK = [
+    pytest.param(name, device, id=f"{name}-{device}", marks=[pytest.mark.gpu] * (device == "cuda"))
+    for name, device in TABLE
+    if device in DEVICES
+]
+
+
+@pytest.mark.parametrize("name", sorted({name for name, _ in TABLE}))
+def test_a_kernel_has_a_formula_and_drawn_calls(name: str) -> None:
+    assert name in FORMULAS, f"{name}: a kernel needs a formula: @op or @dispatched in the book"
+    assert name in CASES, f"{name}: write a strategy of its calls in tests/kernels/calls.py"
+
+
+@pytest.mark.parametrize(("name", "device"), TABLE)
+def test_a_kernel_is_called_as_its_formula(name: str, device: str) -> None:
+    """Names, kinds, defaults and annotations of all parameters."""
+    both = (inspect.signature(f) for f in (KERNELS[name, device].run, FORMULAS[name]))
+    mine, theirs = (list(signature.parameters.values()) for signature in both)
+    assert mine == theirs
+
+
+@pytest.mark.parametrize(("name", "device"), WALK)
+def test_a_kernel_gives_what_its_formula_gives(name: str, device: str) -> None:
+    asked: Counter[bool] = Counter()
+    run, why_not = KERNELS[name, device]
+
+    def holds(call: Call) -> None:
+        xp = get_device(device).xp
+        arguments, options = call.on(device)
+        reason = why_not(xp, *arguments, **options) if why_not else ""
+        asked[bool(reason)] += 1
+        if reason:
+            assert isinstance(reason, str) and len(reason.split()) <= 7
+        else:
+            check_call(name, run, device, call)
+
+    settings(max_examples=2 * settings().max_examples)(given(CASES[name])(holds))()
+    assert asked[False] >= 4 * asked[True], "fewer than 4 of 5 calls are taken by the kernel"
+
+
+def check_call(name: str, run: Function, device: str, call: Call) -> None:
+    """Raises: AssertionError if a kernel does not give what its formula gives."""
+    formula = FORMULAS[name]
+    with np.errstate(all="ignore"):  # float32 may overflow where the truth does not
+        truth = outcome(name, formula, "cpu", call, np.float64)
+        plain = outcome(name, formula, "cpu", call)
+        moved = outcome(name, formula, "cpu", call, nudged)
+        terms = sizes_of_terms(call, truth)
+    finite = all(np.isfinite(a).all() for a in call.arrays())
+    sizes = [contextlib.nullcontext, *([small_tiles] if device == "cpu" else [])]
+    for size in sizes:
+        with size(), contextlib.nullcontext() if finite else np.errstate(invalid="ignore"):
+            mine = outcome(name, run, device, call)
+        assert mine.keys() == plain.keys()
+        for i, (label, found) in enumerate(mine.items()):
+            told = f"{label} of {name} on {device} of {call}: "
+            if call.zeros and i < len(call.zeros) and call.zeros[i] is not None:
+                assert not found[call.zeros[i]].any(), f"{told}not 0 where nothing counts"
+            largest = terms[i] if i < len(terms) else 0
+            alike(told, largest, *(side[label] for side in (mine, plain, truth, moved)))
+    with size(), contextlib.nullcontext() if finite else np.errstate(invalid="ignore"):
+        again = outcome(name, run, device, call)
+    for label, found in mine.items():
+        assert same_bits(found, again[label]), f"{label} of {name} of {call}: other bits"
+
+
+@contextlib.contextmanager
+def small_tiles() -> Iterator[None]:
+    """So small that everything takes several."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tiles, "TILE", 150)
+        patch.setattr(pairs, "QUERIES", (13, 13))
+        patch.setattr(pairs, "KEYS", 11)
+        patch.setattr(sums, "PIECE", 5)
+        yield
+
+
+# One side ----------------------------------------------------------------------------------
+
+
+def outcome(name: str, function: Function, device: str, call: Call, change: Any = None) -> Found:
+    """What comes out, on the host, and that nothing else has changed.
+
+    Of an op the value and its gradients, else results and arguments, which may be written to.
+    """
+    xp = get_device(device).xp
+    arguments, options = call.on(device, change)
+    if name not in OPS:
+        results = function(xp, *arguments, **options)
+        return labelled("result", results, device) | labelled("argument", arguments, device)
+    y, vjp = function(xp, *arguments, **options)
+    y = y if is_array(y) else np.asarray(y)
+    assert device_of(y).name == device
+    assert call.g is not None
+    given_g = call.g(tuple(y.shape))
+    g = (Numbers(change(given_g.values)) if change else given_g).on(device)
+    u = asnumpy(g).copy()
+    gradients = pulled(vjp, g)
+    if change is None:
+        for first, second in zip(gradients, pulled(vjp, g), strict=True):
+            assert same_bits(host(first), host(second)), f"{name}: backward twice, other bits"
+    found = {"value": host(y)}
+    for i, (array, gradient) in enumerate(zip(arguments, gradients, strict=True)):
+        if not (is_array(array) and array.dtype.kind == "f"):
+            assert gradient is None or array is None
+            continue
+        assert device_of(gradient).name == device if is_array(gradient) else device == "cpu"
+        found[f"gradient {i}"] = summed_to(array.shape, host(gradient))
+    before, untouched = call.on(device, change)
+    for now, then in zip([*arguments, *options.values()], [*before, *untouched.values()],
+                         strict=True):  # fmt: skip
+        if is_array(now):
+            assert same_bits(asnumpy(now), asnumpy(then)), f"{name}: an argument has changed"
+    assert same_bits(asnumpy(g), u), f"{name}: the gradient of the result has changed"
+    return found
+
+
+def pulled(vjp: Any, g: Any) -> list[Any]:
+    return list(vjp(g)) if callable(vjp) else [f(g) if f else None for f in vjp]
+
+
+def host(a: Any) -> np.ndarray | None:
+    return None if a is None else np.array(asnumpy(a) if is_array(a) else a)
+
+
+def labelled(label: str, found: Any, device: str) -> Found:
+    """Numbers and arrays of a nested list, by place."""
+    if isinstance(found, (list, tuple)):
+        return {name: a for i, one in enumerate(found)
+                for name, a in labelled(f"{label} {i}", one, device).items()}  # fmt: skip
+    if is_array(found):
+        assert device_of(found).name == device
+        return {label: host(found)}
+    return {label: found} if isinstance(found, float) else {}
+
+
+def summed_to(shape: tuple[int, ...], gradient: np.ndarray | None) -> np.ndarray:
+    """A gradient of what was broadcast."""
+    assert gradient is not None
+    dtype = gradient.dtype
+    while gradient.ndim > len(shape):
+        gradient = gradient.sum(axis=0, dtype=float)
+    for axis, n in enumerate(shape):
+        if n == 1 and gradient.shape[axis] != 1:
+            gradient = gradient.sum(axis=axis, keepdims=True, dtype=float)
+    return gradient.astype(dtype)
+
+
+def nudged(values: np.ndarray) -> np.ndarray:
+    """In float64, each number moved by up to a small share of itself."""
+    rng = np.random.default_rng(values.size)
+    return values.astype(float) * (1 + NUDGE * rng.uniform(-1, 1, values.shape))
+
+
+# Comparing ---------------------------------------------------------------------------------
+
+
+def same_bits(a: Any, b: Any) -> bool:
+    if not (is_array(a) and is_array(b)):
+        return bool(a == b)
+    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+
+
+def sizes_of_terms(call: Call, truth: Found) -> list[Any]:
+    """How large numbers are that are added up in the value, and in each gradient."""
+    if call.terms is None:
+        return []
+    arguments, _ = call.on("cpu", np.float64)
+    assert call.g is not None
+    return call.terms(*arguments, call.g(truth["value"].shape).values.astype(float))
+
+
+def alike(told: str, terms: Any, mine: Any, plain: Any, truth: Any, moved: Any) -> None:
+    """Raises: AssertionError if `mine` is farther from the truth than it may be.
+
+    Args: terms: the size of what is added up, if that is larger than `truth`.
+    """
+    if isinstance(plain, float):  # a kernel may leave it where it is
+        plain, truth, moved = np.asarray(plain, mine.dtype), np.asarray(truth), np.asarray(moved)
+    assert (mine.shape, mine.dtype) == (plain.shape, plain.dtype), f"{told}shape or precision"
+    if mine.dtype.kind != "f":
+        assert_array_equal(mine, plain, told)
+        return
+    assert_array_equal(np.isnan(mine), np.isnan(truth), f"{told}NaN")
+    infinite, number = np.isinf(truth), np.isfinite(truth)
+    assert_array_equal(mine[infinite], truth[infinite], f"{told}∞")
+
+    def off(side: np.ndarray) -> float:
+        """The largest error, of those that are numbers."""
+        with np.errstate(all="ignore"):
+            errors = np.abs(side.astype(float) - truth)
+        return float(errors[np.isfinite(errors) & number].max(initial=0))
+
+    ulp, largest = np.finfo(mine.dtype).eps, np.abs(truth[number]).max(initial=0)
+    matters = max(off(moved) / NUDGE, largest, float(np.max(terms, initial=0)))
+    allowed = 3 * off(plain) + ULPS[mine.dtype.name] * ulp * matters
+    assert off(mine) <= allowed, f"{told}off by {off(mine):.3g}; {allowed:.3g} is allowed"
