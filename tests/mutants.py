@@ -55,7 +55,7 @@ MUTANTS = [
         ("logsumexp_slope", "its gradient is even over all numbers",
          "axes) * (e / something)", "axes) / x.size"),
     ),
-    *in_file("ops/linear.py", "test_products.py",
+    *in_file("ops/matmul.py", "test_products.py",
         ("matmul_slope", "the gradient of the right factor has its sign changed",
          "out = xp.matmul(rows.swapaxes(-1, -2), matrices(g))",
          "out = -xp.matmul(rows.swapaxes(-1, -2), matrices(g))"),
