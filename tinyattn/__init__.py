@@ -8,21 +8,26 @@ The book, in reading order; a file imports only from files before its own:
                     attention/masks, attention/block, attention/multihead
     3 a GPT         ops/normalization, ops/gelu, ops/embedding, nn/layers, limits, noise,
                     attention/cache, models/layer, models/gpt
-    4 training      ops/loss, data/vocabulary, data/batches, training/schedule,
-                    training/optimizers, training/step, data/files, training/checkpoint,
-                    training/metrics, training/signals, training/loop
-    5 a task        names, checks, training/settings, attention/table, models/config, threads,
-                    models/generate, data/text, data/questions, data/world, tasks/recipe,
-                    tasks/task, tasks/knowledge
-    6 more of it    tasks/, data/, training/, calls, manners, gpu, gradcheck, ops/, nn/,
-                    attention/, models/
+    4 training      ops/loss, data/batches, training/optimizers, training/step,
+                    training/signals, training/loop
+    5 a task        training/schedule, training/muon, names, training/registry, checks,
+                    training/settings, data/files, training/checkpoint, training/metrics,
+                    training/ranks, training/keep, threads, training/fit, attention/table,
+                    models/config, data/text, data/forms, data/vocabulary, data/questions, data/world,
+                    data/, attention/penalties, tasks/recipe, tasks/task, tasks/examples,
+                    tasks/preparation, tasks/knowledge
+    6 more of it    models/generate, tasks/, training/, calls, manners, gpu, gradcheck, ops/,
+                    nn/, attention/, models/
     7 theory        theory/, theory/claims/
 
 What follows can be skipped: studies and tools that use the book, and what makes it fast, which may
 be deleted (dispatch.py says how that goes).
 
-    wings           parsing/, report/, cli/
-    engine room     kernels/cpu/, kernels/cuda/, parallel/, measure/
+    wings           parsing/, report/table, report/, cli/streams, cli/types, cli/options,
+                    cli/outputs, cli/
+    engine room     kernels/cpu/tiles, kernels/cpu/dropout, kernels/cpu/sums, kernels/cpu/pairs,
+                    kernels/cpu/selected, kernels/cpu/orthogonal, kernels/cpu/, kernels/cuda/,
+                    parallel/threads, parallel/flat, parallel/, measure/
 
 One letter an axis, and in nn/, attention/ and models/ one meaning:
 

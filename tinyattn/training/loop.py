@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tinyattn.data.batches import Batch
-from tinyattn.training.keep import Keeper
-from tinyattn.training.metrics import Log
-from tinyattn.training.schedule import Schedule
 from tinyattn.training.signals import Interrupted, named
 from tinyattn.training.step import Step
+
+if TYPE_CHECKING:
+    from tinyattn.training.keep import Keeper
+    from tinyattn.training.metrics import Log
+    from tinyattn.training.schedule import Schedule
 
 
 class Data(Protocol):
