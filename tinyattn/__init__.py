@@ -13,11 +13,11 @@ The book, in reading order; a file imports only from files before its own:
     5 a task        training/schedule, training/muon, names, training/registry, checks,
                     training/settings, data/files, training/checkpoint, training/metrics,
                     training/ranks, training/keep, threads, training/fit, attention/table,
-                    models/config, data/text, data/forms, data/vocabulary, data/questions, data/world,
+                    ops/rotary, nn/rotary, models/config, data/text, data/forms, data/vocabulary, data/questions, data/world,
                     data/, attention/penalties, tasks/recipe, tasks/task, tasks/examples,
                     tasks/preparation, tasks/knowledge
     6 more of it    models/generate, tasks/, training/, calls, manners, gpu, gradcheck, ops/,
-                    nn/, attention/, models/
+                    nn/, attention/, models/, tasks/conversion
     7 theory        theory/, theory/claims/
 
 What follows can be skipped: studies and tools that use the book, and what makes it fast, which may
