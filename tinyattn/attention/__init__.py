@@ -4,7 +4,7 @@
 from tinyattn.attention.masks import causal, combined, padding
 from tinyattn.attention.core import attend
 from tinyattn.attention.cache import KeyValueCache
-from tinyattn.attention.block import ABILITIES, AttentionBlock, Call
+from tinyattn.attention.block import AttentionBlock, Call
 from tinyattn.attention.multihead import MultiHead, merge_heads, split_heads
 from tinyattn.attention.table import (
     ARRANGEMENTS,
@@ -17,6 +17,7 @@ from tinyattn.attention.table import (
 )
 
 # What follows is read after the knowledge task.
+from tinyattn.attention.refusals import ABILITIES
 from tinyattn.attention.bilinear import Bilinear, factor, merge
 from tinyattn.attention.synthesizer import RandomSynthesizer, Synthesizer
 from tinyattn.attention.segments import in_segments, joined, look_back, look_back_weights

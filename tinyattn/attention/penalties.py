@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tinyattn import ops
-from tinyattn.attention.block import ABILITIES
+from tinyattn.attention.refusals import ABILITIES
 from tinyattn.backend import Array, asarray, asnumpy
 from tinyattn.checks import settle
 from tinyattn.tensor import Tensor
