@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 from formulas import Parameters, linear, split
 
-from tinyattn.attention import ARRANGEMENTS, ATTENTION, MECHANISMS
+from tinyattn.attention import ARRANGEMENTS, ATTENTION
+from tinyattn.models import MECHANISMS
 
 FOLDER = Path(__file__).parent / "attention" / "kinds"
 

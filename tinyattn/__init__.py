@@ -14,7 +14,7 @@ The book, in reading order; a file imports only from files before its own:
                     training/settings, data/files, training/checkpoint, training/metrics,
                     training/ranks, training/keep, threads, training/fit, attention/table,
                     ops/rotary, nn/rotary, models/config, data/text, data/forms, data/vocabulary, data/questions, data/world,
-                    data/, attention/penalties, tasks/recipe, tasks/task, tasks/examples,
+                    data/, attention/refusals, attention/penalties, tasks/recipe, tasks/task, tasks/examples,
                     tasks/preparation, tasks/knowledge
     6 more of it    models/generate, tasks/, training/, calls, manners, gpu, gradcheck, ops/,
                     nn/, attention/, models/, tasks/conversion

@@ -38,13 +38,13 @@ from tinyattn import Tensor, gradcheck, no_grad, ops
 from tinyattn.attention import (
     ABILITIES,
     ATTENTION,
-    MECHANISMS,
     KeyValueCache,
     Penalty,
     options_of,
     padding,
 )
 from tinyattn.backend import asarray, asnumpy
+from tinyattn.models import MECHANISMS
 from tinyattn.noise import Noise
 
 every_block = pytest.mark.parametrize("name", ATTENTION)

@@ -1,5 +1,5 @@
-"""Chapter 5: attention. Mechanisms that are alike share a file, and all keep one contract
-(block.py)."""
+"""Attention, which begins in chapter 2. Mechanisms that are alike share a file, and all keep one
+contract (block.py)."""
 
 from tinyattn.attention.masks import causal, combined, padding
 from tinyattn.attention.core import attend

@@ -1,4 +1,4 @@
-"""Chapter 5, continued: a few keys, but not always the same.
+"""Chapter 6, continued: a few keys, but not always the same.
 
 BigBird lets a query see its neighbourhood, the beginning of the text, which sees everything in
 turn, and some random places. Each list is short whatever the length of the sequence, and yet two

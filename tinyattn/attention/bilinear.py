@@ -1,4 +1,4 @@
-"""Chapter 5, continued: one matrix for two.
+"""Chapter 6, continued: one matrix for two.
 
 A score is a query times a key, and both are linear in what they are made of: x Q Kᵀ zᵀ. Only the
 product Q Kᵀ matters, so one matrix can stand for two (derivations/15_bilinear.md). It has more

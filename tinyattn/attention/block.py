@@ -1,4 +1,4 @@
-"""Chapter 5, continued: the contract that every attention block keeps.
+"""Chapter 2, continued: the contract that every attention block keeps.
 
 A block maps x (B, T, C) to a tensor of the same shape. A kind of attention is a class in a file of
 its own, with a line in registry.py: `build` makes its parameters, `forward` says how it attends.

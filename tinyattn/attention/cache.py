@@ -1,7 +1,7 @@
-"""Chapter 5, continued: what is kept of a sequence while it is continued.
+"""Chapter 3, continued: what is kept of a sequence while it is continued.
 
 A causal block computes for each position what later positions read: keys and values. They do not
-change when the sequence grows, so they are kept. Next: the contract of a block.
+change when the sequence grows, so they are kept. Next: layers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Chapter 5, continued: fewer keys, made from all of them.
+"""Chapter 6, continued: fewer keys, made from all of them.
 
 Linformer multiplies keys and values, along the positions, by a learned matrix with few rows: T
 queries then meet R keys. Each of these is a mixture of every position, the future too, so

@@ -1,8 +1,8 @@
-"""Chapter 5: who may look at whom.
+"""Chapter 2, continued: who may look at whom.
 
-Modules (chapter 4) work on each position alone; attention lets positions look at each other. A
+Modules work on each position alone; attention lets positions look at each other. A
 mask says who may: a boolean array called `allowed`, True where query t may attend to key s. There
-is no other convention in this package. Next: the two equations of attention.
+is no other convention in this package. Next: the contract of a block.
 """
 
 from __future__ import annotations

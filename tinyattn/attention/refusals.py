@@ -1,4 +1,4 @@
-"""Chapter 6: what a block cannot do, it refuses, with the reason.
+"""Chapter 5: what a block cannot do, it refuses, with the reason.
 
 A mask that is dropped in silence, or a future that is seen after all, would show nowhere but in the
 results. So a block is asked for nothing that it does not do: here stand the abilities that

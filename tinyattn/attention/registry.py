@@ -1,4 +1,4 @@
-"""Chapter 5, the end: the kinds of attention, each under the name that users write.
+"""Chapter 6, the end: the kinds of attention, each under the name that users write.
 
 A new kind is a file of its own and a line here. Next: who can know of whom.
 """

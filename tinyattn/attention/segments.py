@@ -1,4 +1,4 @@
-"""Chapter 5, continued: segments, the way out of T × T.
+"""Chapter 6, continued: segments, the way out of T × T.
 
 Dense attention compares every query with every key. The next blocks compare fewer pairs. Three of
 them cut the sequence into segments of K positions and let all queries of a segment read the same

@@ -1,4 +1,4 @@
-"""Chapter 5, continued: scores without keys.
+"""Chapter 6, continued: scores without keys.
 
 Must a query meet keys at all? A synthesizer makes the scores of position t from x_t alone, or
 from nothing: it learns at which positions to look, and never looks what stands there before it

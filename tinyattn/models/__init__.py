@@ -1,4 +1,4 @@
-"""Chapter 6: models, and the text they write."""
+"""Models, from chapter 3 on, and the text they write."""
 
 from tinyattn.attention.table import ARRANGEMENTS, MECHANISMS, possible_positions
 from tinyattn.models.layer import Layer

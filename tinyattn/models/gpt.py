@@ -1,4 +1,4 @@
-"""Chapter 6, continued: a GPT is a stack of layers that predicts the next symbol.
+"""Chapter 3, continued: a GPT is a stack of layers that predicts the next symbol.
 
 It gives each symbol a vector, lets the vectors pass through a few rounds of "look at the past" and
 "think for yourself", and reads off the last vectors how likely each symbol is to come next. Next:

@@ -1,6 +1,6 @@
-"""Chapter 6: a layer lets positions look around, and then each think for itself.
+"""Chapter 3: a layer lets positions look around, and then each think for itself.
 
-Chapter 5 gave us blocks that let positions look at one another. Models are stacks of layers, and a
+Chapter 2 gave us blocks that let positions look at one another. Models are stacks of layers, and a
 layer is such a block and a small network for each position, each added to what was there before.
 Next: the GPT.
 """
