@@ -334,7 +334,7 @@ def double(module: Module) -> None:
     """Replace every parameter by the same in float64."""
     for name, value in list(vars(module).items()):
         if isinstance(value, Parameter):
-            setattr(module, name, Parameter(value.numpy().astype(np.float64), name=value.name))
+            setattr(module, name, value.like(value.numpy().astype(np.float64)))
         for item in value if isinstance(value, list) else [value]:
             if isinstance(item, Module):
                 double(item)
