@@ -18,7 +18,7 @@ from tinyattn.dispatch import KERNELS
 from tinyattn.noise import Noise
 from tinyattn.parallel.shards import clip_factor
 from tinyattn.tensor import OPS
-from tinyattn.training import optimizers
+from tinyattn.training import OPTIMIZERS, Optimizer
 
 TOLERANCE = {"float32": 2e-5, "float64": 1e-12}
 
@@ -249,38 +249,16 @@ def test_add_each(dtype: str, sizes: list[int], seed: int) -> None:
         assert_array_equal(asnumpy(mine), a + b)
 
 
-@given(precision, st.integers(1, 500), st.integers(0, 600), seeds)
-def test_adamw(dtype: str, size: int, decayed: int, seed: int) -> None:
-    arrays = draw(seed, dtype, *[(size,)] * 4)
-    arrays[3] = arrays[3] ** 2  # second moments
-    there, numbers = moved(arrays, "cuda"), (0.9, 0.999, 0.01, 1e-8, 0.99, decayed)
-    optimizers.adamw(np, *arrays, *numbers)
-    KERNELS["adamw", "cuda"].run(get_device("cuda").xp, *there, *numbers)
-    for mine, theirs in zip(there, arrays, strict=True):
-        assert_allclose(asnumpy(mine), theirs, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
-
-
-@given(precision, st.integers(1, 500), seeds)
-def test_muon_momentum(dtype: str, size: int, seed: int) -> None:
-    arrays = draw(seed, dtype, *[(size,)] * 3)
-    there = moved(arrays, "cuda")
-    optimizers.muon_momentum(np, *arrays, 0.95, 0.99)
-    KERNELS["muon_momentum", "cuda"].run(get_device("cuda").xp, *there, 0.95, 0.99)
-    for mine, theirs in zip(there, arrays, strict=True):
-        assert_allclose(asnumpy(mine), theirs, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
-
-
-@pytest.mark.parametrize("name", ["adamw", "muon_momentum"])
-def test_a_gradient_that_is_no_number_moves_nothing(name: str) -> None:
-    xp, numbers = get_device("cuda").xp, (0.9, 0.95, 0.01, 1e-8, 0.99, 9)
-    arrays = draw(0, "float32", *[(9,)] * (4 if name == "adamw" else 3))
+@pytest.mark.parametrize("kind", OPTIMIZERS.values())
+def test_a_gradient_that_is_no_number_moves_nothing(kind: type[Optimizer]) -> None:
+    shape = (3, 4)
+    arrays = draw(0, "float32", *[shape] * (2 + len(kind.moments)))
     arrays[1][:] = np.nan
     there = moved(arrays, "cuda")
-    KERNELS[name, "cuda"].run(xp, *there, *(numbers if name == "adamw" else (0.95, 0.99)))
-    for i in {*range(len(arrays))} - {1}:
-        assert_array_equal(asnumpy(there[i]), arrays[i])
-    if name == "muon_momentum":  # so that orthogonal makes zeros of it
-        assert not asnumpy(there[1]).any()
+    run = KERNELS[kind.rule.__name__, "cuda"].run
+    run(get_device("cuda").xp, *there, t=3, rate=0.1, decay=0.1, **kind.numbers)
+    for mine, before in zip(there, arrays, strict=True):
+        assert_array_equal(asnumpy(mine), before)
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ class Call:
         arguments: `Numbers`, lists of these, and plain values; a `Source` of random bits.
         g: shape of the value -> its gradient.
         terms: (arrays in float64, g in float64) -> for the value and each gradient the size of what
-            is added up in it, where that is larger than what comes out.
+            is added up in it, where that is larger than what comes out; without g, for each array.
         zeros: -> for the value and each gradient where it is 0, exactly; or None.
     """
 
@@ -384,23 +384,55 @@ def add_each(d: Drawing) -> Call:
     return Call(sums[: len(shapes)], values[: len(shapes)])
 
 
-def _flat(d: Drawing, count: int) -> list[Numbers]:
-    """So many arrays of one length."""
-    n = d.one_of(1, 2, 33, 300)
-    return [d.numbers((n,), orders=["plain", "gaps"]) for _ in range(count)]
+def _alike(d: Drawing, count: int, *shapes: Shape) -> list[Numbers]:
+    """So many arrays of one shape."""
+    shape = d.one_of(*shapes)
+    return [d.numbers(shape, orders=["plain", "gaps"]) for _ in range(count)]
+
+
+def _rule(
+    d: Drawing, arrays: list[Numbers], decay: Any, terms: Any = None, **numbers: float
+) -> Call:
+    """A call of an optimiser's rule."""
+    t, rate = d.one_of(1, 2, 1000), d.one_of(0.0, 0.01)
+    return Call(*arrays, t=t, rate=rate, decay=decay, terms=terms, **numbers)
+
+
+def _decay(d: Drawing, like: Numbers) -> Any:
+    """One for all, or one for each number."""
+    each = Numbers(0.1 * (d.rng.random(like.values.shape) < 0.5).astype(like.values.dtype))
+    return d.one_of(0.0, 0.1, each)
+
+
+@case
+def sgd(d: Drawing) -> Call:
+    arrays = _alike(d, 3, (1,), (33,), (300,), (5, 7), ())
+    return _rule(d, arrays, _decay(d, arrays[0]), momentum=d.one_of(0.0, 0.95))
 
 
 @case
 def adamw(d: Drawing) -> Call:
-    w, g, m, v = _flat(d, 4)
-    v = v._replace(values=v.values**2)  # second moments
-    decayed = d.one_of(0, 1, len(w.values) // 2, len(w.values), 999)
-    return Call(w, g, m, v, 0.9, d.one_of(0.95, 0.999), 0.01, d.one_of(1e-8, 1e-3), 0.99, decayed)
+    arrays = _alike(d, 4, (1,), (33,), (300,), (5, 7), ())
+    arrays[3] = arrays[3]._replace(values=arrays[3].values ** 2)  # second moments
+    return _rule(d, arrays, _decay(d, arrays[0]), beta1=0.9, beta2=d.one_of(0.95, 0.999),
+                 eps=d.one_of(1e-8, 1e-3))  # fmt: skip
 
 
 @case
-def muon_momentum(d: Drawing) -> Call:
-    return Call(*_flat(d, 3), d.one_of(0.0, 0.95), d.one_of(1.0, 0.99))
+def muon(d: Drawing) -> Call:
+    """Of one matrix, or several; of those whose sides differ by less than a kernel's WIDE.
+
+    The first polynomial adds numbers of 8, 25 and 18 up to 1, and each matrix is as large as 1.
+    """
+    arrays = _alike(d, 3, (1, 1), (5, 7), (7, 5), (33, 40), (3, 5, 7), (2, 9, 5))
+    return _rule(d, arrays, d.one_of(0.0, 0.1), lambda *arrays: [0.5, 0, 0],
+                 momentum=d.one_of(0.0, 0.95))  # fmt: skip
+
+
+@case
+def how_products_are_computed(d: Drawing) -> Call:
+    """No arrays: tests/cuda/test_training.py has what comes of it."""
+    return Call("float32")
 
 
 @case
@@ -425,8 +457,11 @@ CASES: dict[str, st.SearchStrategy[Call]] = {
     "gelu": gelu,
     "layer_norm": layer_norm,
     "linear": linear,
-    "muon_momentum": muon_momentum,
+    "missing_products": how_products_are_computed,
+    "muon": muon,
+    "products_in": how_products_are_computed,
     "rotate": rotate,
     "running_sum": running_sum,
+    "sgd": sgd,
     "sum_over": sum_over,
 }
