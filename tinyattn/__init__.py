@@ -8,11 +8,10 @@ The book, in reading order; a file imports only from files before its own:
                     attention/masks, attention/block, attention/multihead
     3 a GPT         ops/normalization, ops/gelu, ops/embedding, nn/layers, limits, noise,
                     attention/cache, models/layer, models/gpt
-    4 training      ops/loss, data/batches, training/optimizers, training/step,
-                    training/signals, training/loop
+    4 training      ops/loss, data/batches, training/optimizers, training/step, training/loop
     5 a task        training/schedule, training/muon, names, training/registry, checks,
                     training/settings, data/files, training/checkpoint, training/metrics,
-                    training/ranks, training/keep, threads, training/fit, attention/table,
+                    training/ranks, training/keep, training/signals, threads, training/fit, attention/table,
                     ops/rotary, nn/rotary, models/config, data/text, data/forms, data/vocabulary, data/questions, data/world,
                     data/, attention/refusals, attention/penalties, tasks/recipe, tasks/task, tasks/examples,
                     tasks/preparation, tasks/knowledge

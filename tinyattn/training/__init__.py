@@ -1,14 +1,14 @@
 """Chapter 8: training. Of a model it needs a loss function, and its parameters."""
 
-from tinyattn.training.schedule import Schedule
 from tinyattn.training.optimizers import SGD, AdamW, Optimizer
 from tinyattn.training.step import Step, StepResult
+from tinyattn.training.loop import Data, train
+from tinyattn.training.schedule import Schedule
 from tinyattn.training.ranks import ALONE, MissingMPI, Ranks, all_ranks
 from tinyattn.training.checkpoint import Checkpoint, CheckpointError
 from tinyattn.training.metrics import Log, read_metrics
 from tinyattn.training.keep import Keeper, TrainingFailed
 from tinyattn.training.signals import Interrupted
-from tinyattn.training.loop import Data, train
 from tinyattn.training.muon import Muon, orthogonal
 from tinyattn.training.registry import OPTIMIZERS, make_optimizers
 from tinyattn.training.settings import SettingError, TrainSettings

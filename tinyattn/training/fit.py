@@ -23,8 +23,8 @@ from tinyattn.training.metrics import METRICS, Log
 from tinyattn.training.optimizers import Optimizer
 from tinyattn.training.ranks import ALONE, Ranks
 from tinyattn.training.settings import TrainSettings, products_in
-from tinyattn.training.signals import stop_asked
-from tinyattn.training.step import Loss, Step
+from tinyattn.training.signals import Interrupted, named, stop_asked
+from tinyattn.training.step import Loss, Step, StepResult
 
 
 @dispatched
@@ -107,11 +107,33 @@ class Fit:
             there = are_there(places, ranks)
             log = Log(self.folder, start, self.beside, writes=ranks.writes,
                       waits=there and resume is None)  # fmt: skip
-            keeper = Keeper(self.folder, {**self.about, "seed": self.seed}, model, optimizers, log,
-                            settings.learning_rate, ranks)  # fmt: skip
-            train(
-                take, data, schedule, start, total, log, keeper,
-                stop=lambda: ranks.any_of(asked()), measure=self.measure,
-                measure_every=self.measure_every, on_step=self.on_step,
-            )  # fmt: skip
+            keeper = Keeper(self.folder, {**self.about, "seed": self.seed}, model, optimizers,
+                            total, log, settings.learning_rate, ranks)  # fmt: skip
+
+            def note(result: StepResult, learning_rate: float) -> None:
+                self._note(log, result, learning_rate, total, data.batches_per_epoch)
+
+            def stop() -> int:
+                return ranks.any_of(asked())
+
+            with keeper.failures():
+                taken = train(take, data, schedule, start, total, log=note, keep=keeper, stop=stop)
+            if stopped := stop():  # asked once more: nobody goes on before the first has written
+                raise Interrupted(f"stopped{named(stopped)} after step {taken} of {total}", stopped)
         return log.entries
+
+    def _note(
+        self, log: Log, result: StepResult, learning_rate: float, total: int, per_epoch: int
+    ) -> None:
+        """Log a step, if it is one to write about. On a GPU to ask what it measured is to wait."""
+        number = result.step + 1
+        last, even = number == total, number % max(1, self.measure_every) == 0
+        measure = self.measure if last or even else None
+        entry: dict[str, Any] = {}
+        if due := log.due(number, total, always=last or measure is not None):
+            result.check()
+        log.took(result)
+        if due:
+            more = measure() if measure else {}
+            entry = log.add(result, result.step // per_epoch + 1, learning_rate, more)
+        self.on_step(entry)

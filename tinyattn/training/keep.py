@@ -21,6 +21,7 @@ from tinyattn.training.checkpoint import CHECKPOINT, Checkpoint, moments, restor
 from tinyattn.training.metrics import Log
 from tinyattn.training.optimizers import Optimizer
 from tinyattn.training.ranks import Ranks
+from tinyattn.training.step import StepResult
 
 SAVE_SECONDS = 60.0
 
@@ -52,20 +53,26 @@ class Keeper:
     about: dict[str, Any]
     model: Module
     optimizers: list[Optimizer]
+    total: int
     log: Log
     learning_rate: float
     ranks: Ranks
     saved: float = field(default_factory=time.perf_counter)
 
-    @property
-    def due(self) -> bool:
-        """Whether the last checkpoint is old."""
-        return time.perf_counter() - self.saved > SAVE_SECONDS
+    def __call__(self, result: StepResult, now: bool) -> None:
+        """Keep a checkpoint after a step, if the last one is old, or `now`.
 
-    def save(self, step: int, total: int) -> None:
-        """Keep what there is after `step` of `total` steps.
+        Raises: FloatingPointError if the step's loss is not a number; and as `save` does.
+        """
+        if now or time.perf_counter() - self.saved > SAVE_SECONDS:
+            result.check()
+            self.save(result.step + 1)
+            self.saved = time.perf_counter()
 
-        Raises: TrainingFailed if a parameter is not finite; CheckpointError, see `save`.
+    def save(self, step: int) -> None:
+        """Keep what there is after so many steps.
+
+        Raises: TrainingFailed if a parameter is not finite; CheckpointError, see `checkpoint.save`.
         """
         parameters = dict(self.model.named_parameters())
         if not all(bool(p.xp.isfinite(p.data).all()) for p in parameters.values()):
@@ -73,9 +80,8 @@ class Keeper:
         arrays = {f"model.{n}": p.data for n, p in parameters.items()} | moments(self.optimizers)
         if self.ranks.writes:
             with self.log.beginning() as beside:
-                about = {**self.about, "step": step, "steps": total}
+                about = {**self.about, "step": step, "steps": self.total}
                 checkpoint.save(self.folder / CHECKPOINT, arrays, about, beside)
-        self.saved = time.perf_counter()
 
     @contextmanager
     def failures(self) -> Iterator[None]:

@@ -2,7 +2,7 @@
 
 A run may be shared by several processes, each a *rank*; then rank 0 alone writes and prints. All
 that the book needs to know of it stands in one object. Here it says that this process is alone.
-The engine room extends it (parallel/ranks.py). Next: the loop.
+The engine room extends it (parallel/ranks.py). Next: checkpoints.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A learning rate usually starts small (warm-up, while the optimiser gets to know the gradients),
 and falls towards the end, so that the parameters settle. A schedule is a function of how far the
-run has come. Next: optimisers.
+run has come. Next: which process writes.
 """
 
 from __future__ import annotations

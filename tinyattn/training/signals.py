@@ -3,7 +3,8 @@
 Somebody presses Ctrl-C, closes the terminal, or ends the job from outside: the system sends the
 process a signal, which by default would end it at once. A run notes it instead, finishes the step
 that it is in, keeps a checkpoint and stops. A signal that was ignored when the run began, as behind
-nohup, stays ignored; one that the program around the run handles is that program's. Next: the loop.
+nohup, stays ignored; one that the program around the run handles is that program's. Next: an
+optimiser for matrices.
 """
 
 from __future__ import annotations

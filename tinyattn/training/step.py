@@ -1,8 +1,7 @@
 """Chapter 8, continued: one training step.
 
 Compute the loss of a batch; go back to the gradients; if they are too long, shorten them; move the
-parameters. Of the model a step sees its loss function and its parameters. Next: which process
-writes.
+parameters. Of the model a step sees its loss function and its parameters. Next: the loop.
 """
 
 from __future__ import annotations
