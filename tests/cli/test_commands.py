@@ -235,6 +235,27 @@ def test_pairs_that_are_read_as_a_text_are_remarked_on(
     assert tinyattn("pretrain", mixed, "--out", tmp_path / "m", *job.settings).stderr == ""
 
 
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        ["optimizer=muon", "momentum=0.9"],
+        ["optimizer=adamw", "beta1=0.8", "beta2=0.9", "eps=1e-4"],
+        ["optimizer=sgd", "momentum=0.5"],
+    ],
+)
+def test_the_numbers_of_an_optimiser_are_settings(
+    job: Any, as_json: AsJson, tmp_path: Path, numbers: list[str]
+) -> None:
+    sets = [f"--set=pretrain.{number}" for number in numbers]
+    words = ["pretrain", job.corpus, *job.settings, "--overwrite", "--out", tmp_path / "run"]
+    plain = as_json(*words, sets[0])
+    assert as_json(*words, *sets)["loss"] != plain["loss"]
+    kept = tomllib.loads((tmp_path / "run" / "config.toml").read_text())["pretrain"]
+    for number in numbers:
+        key, value = number.split("=")
+        assert str(kept[key]) == value or kept[key] == float(value)
+
+
 def test_training_and_world_report_as_json(job: Any, as_json: AsJson, tmp_path: Path) -> None:
     made = as_json("world", "--out", tmp_path / "w", "--people", 3, "--dev", 1, "--places", 2)
     assert (made["train"], made["dev"], made["test"]) == (2, 1, 0)
