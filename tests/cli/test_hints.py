@@ -100,7 +100,7 @@ def test_other_messages_name_options_of_the_commands_that_show_them() -> None:
         if file.startswith("theory/") or "claims" in file:
             continue
         source = path.read_text("utf-8")
-        if file.startswith("cli/") and file not in SHOWN:
+        if file.endswith("_command.py") or (file.startswith("cli/") and file not in SHOWN):
             continue  # a command, and what it alone uses
         parts = functions(source, {"main", "stage_options", "set_option", "recipe_option"})
         options = {option for part in parts for option in named(part)} - {"--help"}
@@ -112,7 +112,10 @@ def test_other_messages_name_options_of_the_commands_that_show_them() -> None:
             assert [c for c in sorted(commands) if option not in options_of(c)] == []
 
 
-@pytest.mark.parametrize("module", sorted((ROOT / "cli").glob("*.py")), ids=lambda path: path.name)
+COMMANDS = sorted([*(ROOT / "cli").glob("*.py"), *(ROOT / "measure").glob("*_command.py")])
+
+
+@pytest.mark.parametrize("module", COMMANDS, ids=lambda path: path.name)
 def test_what_a_commands_file_names_its_commands_have(module: Path) -> None:
     """Also in the functions that stand beside the command."""
     file = str(module.relative_to(ROOT))

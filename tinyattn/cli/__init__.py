@@ -1,4 +1,4 @@
-"""Chapter 12: the command line. Commands read what was typed, and call the chapters above.
+"""Wing, the command line: commands read what was typed, and call what stands before.
 
 Options come before the environment (TINYATTN_PRETRAIN_SEED=1), that before a settings file
 (--config), and that before the recipe. Exit status: 0 done, 1 the data or a file is bad, 2 wrong
@@ -13,38 +13,37 @@ from __future__ import annotations
 import shlex
 import signal
 import sys
-import time
 import warnings
 from importlib.util import find_spec
-from typing import Any, NoReturn
+from typing import Any
 
 import click
+import numpy as np
 
+from tinyattn import __version__
+from tinyattn.cli.streams import open_streams
+from tinyattn.cli.types import option_for, wrong
+from tinyattn.cli.options import option
+from tinyattn.cli.outputs import fail
+from tinyattn.cli.world import world
+from tinyattn.cli.train import finetune, pretrain, quickstart
+from tinyattn.cli.task import score, train_task
+from tinyattn.cli.parse import parse
+from tinyattn.cli.use import baseline, convert, evaluate, generate
+from tinyattn.cli.claims import claims
+from tinyattn.cli.info import info
 from tinyattn.data.text import DataError
 from tinyattn.data.world import WorldExists
+from tinyattn.dispatch import formulas as by_formulas
+from tinyattn.dispatch import names_in
 from tinyattn.models.generate import ScoresError
+from tinyattn.tasks.recipe import home_of
+from tinyattn.threads import NoThreads, keep_freed_memory
 from tinyattn.training.checkpoint import CheckpointError
 from tinyattn.training.keep import TrainingFailed
 from tinyattn.training.ranks import MissingMPI, RanksDiffer, started
 from tinyattn.training.settings import SettingError
 from tinyattn.training.signals import Interrupted
-from tinyattn.tasks.recipe import home_of
-from tinyattn.training.ranks import ALONE, all_ranks
-import numpy as np
-
-from tinyattn import __version__
-from tinyattn.cli.claims import claims
-from tinyattn.cli.info import info
-from tinyattn.cli.parse import parse
-from tinyattn.cli.streams import complain, open_streams
-from tinyattn.cli.task import score, train_task
-from tinyattn.cli.types import option_for, wrong
-from tinyattn.cli.train import finetune, pretrain, quickstart
-from tinyattn.cli.use import baseline, convert, evaluate, generate
-from tinyattn.cli.world import world
-from tinyattn.dispatch import formulas as by_formulas
-from tinyattn.dispatch import names_in
-from tinyattn.threads import NoThreads, keep_freed_memory
 
 __all__ = ["main"]
 
@@ -63,13 +62,13 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except (DataError, CheckpointError, ScoresError, TrainingFailed) as error:
-            _fail(str(error), 1)
+            fail(str(error), 1)
         except (SettingError, WorldExists, MissingMPI, NoThreads) as error:
-            _fail(str(error), 2)
+            fail(str(error), 2)
         except RanksDiffer as error:
-            _fail(str(error), 2, all_know=True)
+            fail(str(error), 2, all_know=True)
         except KeyboardInterrupt:
-            _fail("stopped at once; what was written before is kept", 130)
+            fail("stopped at once; what was written before is kept", 130)
         except Interrupted as error:
             again = [word for word in sys.argv[1:] if word not in ("--overwrite", "--resume")]
             together = f"mpiexec -n {started(np)[0]} " if started(np)[0] > 1 else ""
@@ -78,22 +77,22 @@ class Commands(click.Group):
                 how = (f"a {ctx.invoked_subcommand} cannot be resumed; start it again, "
                        "with --overwrite if it has a folder")  # fmt: skip
             status = 1 if error.number == signal.SIGINT else 128 + error.number
-            _fail(f"{error}; {how}", status, all_know=True)
+            fail(f"{error}; {how}", status, all_know=True)
         except click.UsageError as error:
             command = " ".join(["tinyattn", *filter(None, [ctx.invoked_subcommand])])
-            _fail(f"{_with_setting(error)} (see {command} --help)", 2)
+            fail(f"{_with_setting(error)} (see {command} --help)", 2)
         except MemoryError as error:
-            _fail(f"there is not enough memory for this: {error}", 1)
+            fail(f"there is not enough memory for this: {error}", 1)
         except RuntimeError as error:
             if "new thread" not in str(error):
                 raise
             parameters = self.commands[ctx.invoked_subcommand or ""].params
             fewer = "; use fewer --workers" * any(p.name == "workers" for p in parameters)
-            _fail(f"the system starts no more threads{fewer}", 1)
+            fail(f"the system starts no more threads{fewer}", 1)
         except BrokenPipeError:
             raise  # whoever reads has seen enough, as in `tinyattn info | head`; click ends quietly
         except OSError as error:
-            _fail(f"{error.filename or 'output'}: {error.strerror or error}", 1)
+            fail(f"{error.filename or 'output'}: {error.strerror or error}", 1)
 
 
 def _with_setting(error: click.UsageError) -> str:
@@ -112,32 +111,12 @@ def _with_setting(error: click.UsageError) -> str:
     return error.format_message()
 
 
-PATIENCE = 1.0
-"""Seconds that all but the first process wait with an error: it may say the same, and end all."""
-
-
-def _fail(message: str, status: int, *, all_know: bool = False) -> NoReturn:
-    """Say why in one line and leave; of several processes that all know, the first says it."""
-    try:
-        ranks = all_ranks(np)
-    except MissingMPI:
-        ranks = ALONE  # there are no others that this one knows of
-    if not ranks.writes:
-        if all_know:
-            sys.exit(status)
-        time.sleep(PATIENCE)
-    complain(message)
-    if not all_know:
-        ranks.end_all(status)  # or the others would wait for this one
-    sys.exit(status)
-
-
 @click.group(
     cls=Commands,
     context_settings={"auto_envvar_prefix": "TINYATTN", "help_option_names": ["-h", "--help"]},
 )
 @click.version_option(__version__, prog_name="tinyattn")
-@click.option(
+@option(
     "--formulas",
     default="",
     metavar="NAME,..",
@@ -175,8 +154,8 @@ for command in (
 ):  # fmt: skip
     main.add_command(command)
 if find_spec("tinyattn.measure"):  # it belongs to the engine room, which may have been deleted
-    from tinyattn.cli.compare import compare
-    from tinyattn.cli.profile import profile
+    from tinyattn.measure.compare_command import compare
+    from tinyattn.measure.profile_command import profile
 
     main.add_command(compare)
     main.add_command(profile)

@@ -1,4 +1,4 @@
-"""Chapter 12, continued: a command that tries every claim of the sheets. Next: what there is."""
+"""Wing, the command line: a command that tries every claim of the sheets. Next: what there is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chapter 12, the end: what is installed, and what is in a run. Next: read it again."""
+"""Wing, the command line: what is installed, and what is in a run. Next: read it again."""
 
 from __future__ import annotations
 

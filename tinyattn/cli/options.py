@@ -1,4 +1,4 @@
-"""Chapter 12, continued: options and small services that commands share. Next: outputs."""
+"""Wing, the command line: options and small services that commands share. Next: outputs."""
 
 from __future__ import annotations
 

@@ -1,22 +1,26 @@
-"""Chapter 12, continued: what commands write, and what they must spare. Next: the world."""
+"""Wing, the command line: what commands write, spare, and end with. Next: the world."""
 
 from __future__ import annotations
 
 import os
+import sys
+import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
+import numpy as np
 
 from tinyattn.cli.options import show
-from tinyattn.cli.streams import note
+from tinyattn.cli.streams import complain, note
 from tinyattn.data.files import check_writable
 from tinyattn.report import curves
 from tinyattn.tasks.runs import CONFIG, CURVES, PREDICTIONS
 from tinyattn.training.checkpoint import CHECKPOINT, write_errors
 from tinyattn.training.metrics import METRICS, read_metrics
+from tinyattn.training.ranks import ALONE, MissingMPI, all_ranks
 
 HEADER_SIZE = 8
 """A safetensors file begins with the length of its header, so many bytes; then comes the header, a
@@ -99,6 +103,26 @@ def check_target(path: Path, hint: str) -> None:
     _spare_checkpoint(hint, path)
     with write_errors():
         check_writable(path)
+
+
+PATIENCE = 1.0
+"""Seconds that all but the first process wait with an error: it may say the same, and end all."""
+
+
+def fail(message: str, status: int, *, all_know: bool = False) -> NoReturn:
+    """Say why in one line and leave; of several processes that all know, the first says it."""
+    try:
+        ranks = all_ranks(np)
+    except MissingMPI:
+        ranks = ALONE  # there are no others that this one knows of
+    if not ranks.writes:
+        if all_know:
+            sys.exit(status)
+        time.sleep(PATIENCE)
+    complain(message)
+    if not all_know:
+        ranks.end_all(status)  # or the others would wait for this one
+    sys.exit(status)
 
 
 def finish(folder: Path, title: str, *, began: bool) -> None:

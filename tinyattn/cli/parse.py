@@ -1,4 +1,4 @@
-"""Chapter 12, continued: heads that parse. Next: commands that use what was trained."""
+"""Wing, the command line: heads that parse. Next: commands that use what was trained."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chapter 12, continued: the standard streams.
+"""Wing, the command line: the standard streams.
 
 A service, `pythonw`, or `2>&-` in a shell start a program without some of its standard streams.
 Python then has None in their place, and the system gives their numbers to the next files that are

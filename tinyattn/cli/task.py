@@ -1,4 +1,4 @@
-"""Chapter 12, continued: any task by its name. Next: where the time of a step goes."""
+"""Wing, the command line: any task by its name. Next: heads that parse."""
 
 from __future__ import annotations
 

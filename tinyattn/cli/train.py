@@ -1,4 +1,4 @@
-"""Chapter 12, continued: commands that train. Next: any task of the table."""
+"""Wing, the command line: commands that train. Next: any task of the table."""
 
 from __future__ import annotations
 

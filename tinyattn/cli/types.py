@@ -1,4 +1,4 @@
-"""Chapter 12, continued: what is typed, as numbers, names and settings. Next: options."""
+"""Wing, the command line: what is typed, as numbers, names and settings. Next: options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chapter 12, continued: commands that use a trained model. Next: mechanisms side by side."""
+"""Wing, the command line: commands that use a trained model. Next: the claims."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chapter 12, continued: the made-up world's files. Next: commands that train."""
+"""Wing, the command line: the made-up world's files. Next: commands that train."""
 
 from __future__ import annotations
 

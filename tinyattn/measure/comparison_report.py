@@ -1,4 +1,4 @@
-"""The engine room, measuring: mechanisms side by side, as tables and as a picture.
+"""Engine room, measuring: mechanisms side by side, as tables and as a picture.
 
 What a mechanism sees is best shown as a matrix, and how its cost grows as a slope: where both axes
 are logarithmic a power of T is a straight line, and the steeper the dearer. The picture needs

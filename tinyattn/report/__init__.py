@@ -1,1 +1,5 @@
-"""Chapter 11: tables, pages, pictures, progress. matplotlib is imported when a picture is made."""
+"""Wing, reports: tables, pages, pictures, progress. A picture imports matplotlib when made."""
+
+from tinyattn.report.table import Column, table
+
+__all__ = ["Column", "table"]

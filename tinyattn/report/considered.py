@@ -1,4 +1,4 @@
-"""Chapter 11, continued: what answers are made of, as a table. Next: claims and errata."""
+"""Wing, reports: what answers are made of, as a table. Next: the picture of a run."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Chapter 11: the picture of a run.
+"""Wing, reports: the picture of a run.
 
 A table of losses says little at a glance, a curve says it all: is it still falling, did the
 learning rate make it jump, does the validation loss follow? Needs matplotlib (the extra `plot`). A
-matplotlib that does not work costs the picture and nothing else. Next: what answers are made of.
+matplotlib that does not work costs the picture and nothing else. Next: how far is it?
 """
 
 from __future__ import annotations

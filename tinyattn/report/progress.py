@@ -1,4 +1,4 @@
-"""Chapter 11, continued: how far is it?
+"""Wing, reports: how far is it?
 
 A bar on stderr with the loss, the learning rate, tokens a second and the time left; nothing at all
 where stderr is not a terminal. Next: the command line.

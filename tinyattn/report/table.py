@@ -1,4 +1,4 @@
-"""Chapter 11, continued: rows under each other.
+"""Wing, reports: rows under each other.
 
 A command finds rows of named values. Programs get them as they are, in JSON; people get a table of
 them, whose columns say how a value is written. Next: claims and errata.

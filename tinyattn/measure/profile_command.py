@@ -1,4 +1,4 @@
-"""Chapter 12, continued: where the time of a training step goes. Next: heads that parse."""
+"""Engine room, measuring: the command that says where the time of a training step goes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chapter 12, continued: mechanisms side by side. Next: the claims of the sheets."""
+"""Engine room, measuring: the command that sets mechanisms side by side."""
 
 from __future__ import annotations
 
