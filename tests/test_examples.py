@@ -35,6 +35,13 @@ def test_an_example_compiles_says_how_to_run_it_and_finds_its_imports(path: Path
     exec(compile(tree, path.name, "exec"), {})
 
 
+def test_steps_by_hand_learn(run) -> None:
+    printed = run(0)
+    losses = [float(loss) for loss in re.findall(r"^step .* loss (\S+)$", printed, re.M)]
+    assert len(losses) == 5 and losses == sorted(losses, reverse=True) and losses[-1] < 0.1
+    assert float(re.search(r"never saw: (\S+)%", printed)[1]) > 98
+
+
 def test_the_first_gradient_agrees_with_finite_differences(run) -> None:
     printed = run(1)
     assert "average of the values: 13.2973\n" in printed

@@ -52,6 +52,9 @@ from tinyattn.training.settings import SettingError, TrainSettings, build
         (TrainSettings, {"clip": 1e-300}, r"clip must be above 0, also in float32; got 1e-300"),
         (TrainSettings, {"clip": math.inf}, r"clip must be above 0 and finite; got inf"),
         (TrainSettings, {"clip": float("nan")}, r"clip must be above 0; got nan"),
+        (TrainSettings, {"beta2": 1.0}, r"beta2 must be at most 0.9999999404; got 1"),
+        (TrainSettings, {"eps": 0.0}, r"eps must be above 0; got 0"),
+        (TrainSettings, {"betas": [0.9, 0.95]}, r"no setting 'betas'; did you mean 'beta1'"),
         (TrainSettings, {"steps": -1}, r"steps must be at least 0; got -1"),
         (TrainSettings, {"optimizer": "adam"}, r"optimizer must be one of .*; got 'adam'"),
         (TrainSettings, {"decay": "all"}, r"decay must be one of \['a5', 'matrices'\]; got 'all'"),
@@ -75,6 +78,16 @@ def test_a_wrong_setting_is_named(kind: type, values: dict, message: str) -> Non
 def test_a_whole_number_will_do_for_a_float() -> None:
     settings = build(TrainSettings, {"learning_rate": 1}, "here")
     assert settings.learning_rate == 1.0 and type(settings.learning_rate) is float
+
+
+def test_a_recipe_sets_the_numbers_of_its_optimisers() -> None:
+    model = GPT(GPTConfig(vocabulary=3, layers=1, heads=1, width=2))
+    settings = TrainSettings(momentum=0.5, beta1=0.6, beta2=0.7, eps=1e-3)
+    muon, rest = settings.make_optimizers(model)
+    assert muon.given == {"momentum": 0.5}
+    assert rest.given == {"beta1": 0.6, "beta2": 0.7, "eps": 1e-3}
+    (sgd,) = replace(settings, optimizer="sgd").make_optimizers(model)
+    assert type(sgd).__name__ == "SGD" and sgd.given == {"momentum": 0.5}
 
 
 def test_steps_come_before_epochs() -> None:
