@@ -119,6 +119,7 @@ def _with_setting(error: click.UsageError) -> str:
 @option(
     "--formulas",
     default="",
+    show_default=False,
     metavar="NAME,..",
     help="Compute by these formulas where there are kernels, or by all; besides those "
     "that TINYATTN_FORMULAS names. `tinyattn info --kernels` lists them.",
