@@ -384,55 +384,30 @@ def add_each(d: Drawing) -> Call:
     return Call(sums[: len(shapes)], values[: len(shapes)])
 
 
-def _alike(d: Drawing, count: int, *shapes: Shape) -> list[Numbers]:
-    """So many arrays of one shape."""
-    shape = d.one_of(*shapes)
-    return [d.numbers(shape, orders=["plain", "gaps"]) for _ in range(count)]
-
-
-def _rule(
-    d: Drawing, arrays: list[Numbers], decay: Any, terms: Any = None, **numbers: float
-) -> Call:
-    """A call of an optimiser's rule."""
-    t, rate = d.one_of(1, 2, 1000), d.one_of(0.0, 0.01)
-    return Call(*arrays, t=t, rate=rate, decay=decay, terms=terms, **numbers)
-
-
-def _decay(d: Drawing, like: Numbers) -> Any:
-    """One for all, or one for each number."""
-    each = Numbers(0.1 * (d.rng.random(like.values.shape) < 0.5).astype(like.values.dtype))
-    return d.one_of(0.0, 0.1, each)
+def _rule(d: Drawing, shape: Shape, moments: int, **numbers: float) -> Call:
+    """Of an optimiser: parameters and gradient, then moments, which are no less than 0."""
+    w, g, *memory = (d.numbers(shape, orders=["plain", "gaps"]) for _ in range(2 + moments))
+    memory = [m._replace(values=abs(m.values)) for m in memory]
+    each = Numbers(np.where(d.rng.random(shape) < 0.5, 0, 0.1).astype(d.dtype))
+    decay = d.one_of(0.0, 0.1, each)
+    return Call(w, g, *memory, t=d.one_of(1, 2, 999), rate=0.01, decay=decay, **numbers)
 
 
 @case
 def sgd(d: Drawing) -> Call:
-    arrays = _alike(d, 3, (1,), (33,), (300,), (5, 7), ())
-    return _rule(d, arrays, _decay(d, arrays[0]), momentum=d.one_of(0.0, 0.95))
+    return _rule(d, d.shape(), 1, momentum=d.one_of(0.0, 0.95))
 
 
 @case
 def adamw(d: Drawing) -> Call:
-    arrays = _alike(d, 4, (1,), (33,), (300,), (5, 7), ())
-    arrays[3] = arrays[3]._replace(values=arrays[3].values ** 2)  # second moments
-    return _rule(d, arrays, _decay(d, arrays[0]), beta1=0.9, beta2=d.one_of(0.95, 0.999),
-                 eps=d.one_of(1e-8, 1e-3))  # fmt: skip
+    return _rule(d, d.shape(), 2, beta1=0.9, beta2=d.one_of(0.95, 0.999), eps=d.one_of(1e-8, 1e-3))
 
 
 @case
 def muon(d: Drawing) -> Call:
-    """Of one matrix, or several; of those whose sides differ by less than a kernel's WIDE.
-
-    The first polynomial adds numbers of 8, 25 and 18 up to 1, and each matrix is as large as 1.
-    """
-    arrays = _alike(d, 3, (1, 1), (5, 7), (7, 5), (33, 40), (3, 5, 7), (2, 9, 5))
-    return _rule(d, arrays, d.one_of(0.0, 0.1), lambda *arrays: [0.5, 0, 0],
-                 momentum=d.one_of(0.0, 0.95))  # fmt: skip
-
-
-@case
-def how_products_are_computed(d: Drawing) -> Call:
-    """No arrays: tests/cuda/test_training.py has what comes of it."""
-    return Call("float32")
+    """One matrix, or a stack."""
+    shape = d.one_of((), (1,), (3,)) + tuple(d.one_of(1, 2, 5, 33) for _ in "MN")
+    return _rule(d, shape, 1, momentum=d.one_of(0.0, 0.95))
 
 
 @case
@@ -457,9 +432,7 @@ CASES: dict[str, st.SearchStrategy[Call]] = {
     "gelu": gelu,
     "layer_norm": layer_norm,
     "linear": linear,
-    "missing_products": how_products_are_computed,
     "muon": muon,
-    "products_in": how_products_are_computed,
     "rotate": rotate,
     "running_sum": running_sum,
     "sgd": sgd,

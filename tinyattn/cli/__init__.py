@@ -154,7 +154,8 @@ for command in (
     score, parse, claims, info,
 ):  # fmt: skip
     main.add_command(command)
-if find_spec("tinyattn.measure"):  # it belongs to the engine room, which may have been deleted
+# What measures belongs to the engine room, which may have been deleted, and looks at its threads.
+if find_spec("tinyattn.measure") and find_spec("tinyattn.parallel"):
     from tinyattn.measure.compare_command import compare
     from tinyattn.measure.profile_command import profile
 

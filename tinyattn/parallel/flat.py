@@ -16,9 +16,17 @@ from weakref import WeakKeyDictionary
 
 from tinyattn.backend import Array, array_module, on_gpu
 from tinyattn.dispatch import dispatched
-from tinyattn.kernels.cpu.tiles import tiles
 from tinyattn.tensor import Tensor
 from tinyattn.training.optimizers import Optimizer
+
+TILE = 1 << 17
+"""Numbers that fit the cache of a core, with what a rule makes of them (kernels/cpu/tiles.py)."""
+
+
+def tiles(length: int) -> Iterator[slice]:
+    """An array of numbers in pieces."""
+    for start in range(0, length, TILE):
+        yield slice(start, min(start + TILE, length))
 
 
 class Piece(NamedTuple):
@@ -105,7 +113,7 @@ class FlatParameters:
             yield self._piece(slice(0, size), decays)
             return
         for start, stop, share in ((0, edge, decay), (edge, size, 0.0)):
-            for tile in tiles(stop - start, 1):
+            for tile in tiles(stop - start):
                 yield self._piece(slice(start + tile.start, start + tile.stop), share)
 
     def _stacks(self, optimizer: Optimizer) -> Iterator[Piece]:

@@ -24,10 +24,9 @@ import numpy as np
 from tinyattn.backend import Array, asnumpy, device_name, on_gpu
 from tinyattn.data.batches import Batch
 from tinyattn.dispatch import KERNELS, dispatched
-from tinyattn.kernels.cpu.tiles import tiles
 from tinyattn.limits import MOST_WORKERS, whole
 from tinyattn.noise import Noise
-from tinyattn.parallel.flat import FlatParameters, Piece, add_gradients, flat_of
+from tinyattn.parallel.flat import FlatParameters, Piece, add_gradients, flat_of, tiles
 from tinyattn.parallel.ranks import default_workers
 from tinyattn.parallel.threads import worker_threads
 from tinyattn.tensor import Tensor, gradients
@@ -212,7 +211,7 @@ class ShardedStep(Step):
 
     def _tiles(self, flat: FlatParameters) -> Iterable[slice]:
         size = len(flat.grads)
-        return [slice(0, size)] if on_gpu(self.xp) else tiles(size, 1)
+        return [slice(0, size)] if on_gpu(self.xp) else tiles(size)
 
     def _move(self, learning_rate: float) -> None:
         """Apply the rules of all optimisers; the threads share the pieces."""

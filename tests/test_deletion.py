@@ -1,0 +1,132 @@
+"""Without its engine room the book still runs, slowly and with the same answers.
+
+A copy of the package without kernels/, parallel/ and measure/ trains, evaluates, generates and
+tries all claims, in a process of its own: this file is the program that it runs. Formulas add up in
+another order than kernels, so losses agree to 1e-9, in float64, and not to the last bit.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[1]
+ENGINE_ROOM = ("kernels", "parallel", "measure")
+
+
+def all_answers() -> dict[str, Any]:
+    """What the package that can be imported here makes of a small task, and of the claims."""
+    from tinyattn.report.claims import as_dict
+    from tinyattn.theory import CLAIMS, REMARKS, judge_all
+
+    found = {name: trained(name) for name in ("adamw", "muon")}
+    results = judge_all([*CLAIMS.values()], draws=1)
+    rows = as_dict(results, [*REMARKS.values()])["rows"]
+    return {**found, "claims": [[row[key] for key in ("id", "verdict", "ok")] for row in rows]}
+
+
+def trained(optimizer: str) -> dict[str, Any]:
+    """Ten steps of a small GPT with dropout: the losses, one without dropout, and two texts."""
+    from tinyattn import no_grad, ops
+    from tinyattn.data.batches import PAD, Batch, pad_rows
+    from tinyattn.models import GPT, GPTConfig, generate
+    from tinyattn.noise import Noise
+    from tinyattn.training import make_optimizers
+    from tinyattn.training.fit import step
+
+    config = GPTConfig(vocabulary=20, context=16, layers=2, heads=2, width=16, dropout=0.1)
+    model = GPT(config, seed=1)
+    model.astype("float64")
+
+    def loss(batch: Batch, noise: Noise | None, divisor: float) -> Any:
+        logits = model(batch.inputs, noise=noise)
+        return ops.cross_entropy(logits, batch.targets, ignore=PAD, divisor=divisor)
+
+    rng = np.random.default_rng(0)
+
+    def batch() -> Batch:
+        """Texts of several lengths, each of which counts upwards."""
+        starts, lengths = rng.integers(1, 19, 6), rng.integers(3, 16, 6)
+        texts = [1 + np.arange(s, s + n + 1) % 19 for s, n in zip(starts, lengths, strict=True)]
+        longest = int(lengths.max())
+        return Batch(*(pad_rows(rows, longest)
+                       for rows in ([t[:-1] for t in texts], [t[1:] for t in texts])))  # fmt: skip
+
+    take = step(np, loss, make_optimizers(model, optimizer), seed=3)
+    with take:
+        losses = [take(batch(), i, 0.01).loss for i in range(10)]
+    last = batch()
+    with no_grad():
+        losses.append(loss(last, None, last.trained).item())
+    start = [np.array([3, 4]), np.array([7])]
+    ways: list[dict[str, Any]] = [{"temperature": 0.0}, {"rng": np.random.default_rng(5)}]
+    texts = [[ids.tolist() for ids in generate(model, start, 20, **way)] for way in ways]
+    return {"losses": losses, "texts": texts}
+
+
+def copied(there: Path, *without: str) -> Path:
+    """A copy of the package, without some rooms."""
+    skip = shutil.ignore_patterns("__pycache__", *without)
+    shutil.copytree(ROOT / "tinyattn", there / "tinyattn", ignore=skip)
+    return there
+
+
+def run(folder: Path, *arguments: str) -> str:
+    """Run Python with the package in a folder; returns what it printed."""
+    command = [sys.executable, "-P", *arguments]
+    settings = {"PYTHONPATH": str(folder), "OPENBLAS_NUM_THREADS": "1"}
+    found = subprocess.run(
+        command, cwd=folder, env={**os.environ, **settings}, capture_output=True, text=True
+    )
+    assert found.returncode == 0, found.stderr
+    return found.stdout
+
+
+def test_without_the_engine_room_all_answers_are_the_same(tmp_path: Path) -> None:
+    plain, whole = (
+        json.loads(run(copied(tmp_path / name, *rooms), __file__, *rooms))
+        for name, rooms in (("plain", ENGINE_ROOM), ("whole", ()))
+    )
+    assert plain["claims"] == whole["claims"]
+    assert all(ok for _, _, ok in whole["claims"])
+    for name in ("adamw", "muon"):
+        assert plain[name]["texts"] == whole[name]["texts"]
+        np.testing.assert_allclose(plain[name]["losses"], whole[name]["losses"], rtol=0, atol=1e-9)
+        assert whole[name]["losses"][-1] < whole[name]["losses"][0] - 0.1, "nothing was learned"
+
+
+IMPORT_ALL = """
+import sys
+sys.meta_path[:] = [finder for finder in sys.meta_path if "editable" not in str(finder)]
+import pkgutil, tinyattn
+for module in pkgutil.walk_packages(tinyattn.__path__, "tinyattn."):
+    if not module.name.endswith(("__main__", *sys.argv[1:])):
+        __import__(module.name)
+print(tinyattn.__file__)
+"""
+GO_WITH = {"kernels": [], "measure": [], "parallel": ["measure"]}
+"""Of each room what is of no use without it: how threads share the work is what is measured."""
+
+
+@pytest.mark.parametrize("room", ENGINE_ROOM)
+def test_one_room_may_be_deleted_alone(room: str, tmp_path: Path) -> None:
+    """All that is left can be imported, the command line too."""
+    folder = copied(tmp_path, room)
+    found = run(folder, "-c", IMPORT_ALL, *GO_WITH[room])
+    assert found.strip() == str(folder / "tinyattn" / "__init__.py")
+
+
+if __name__ == "__main__":
+    # An editable install has a finder that would take what is missing from the checkout.
+    sys.meta_path[:] = [finder for finder in sys.meta_path if "editable" not in str(finder)]
+    import tinyattn
+
+    assert tinyattn.__file__ == str(Path.cwd() / "tinyattn" / "__init__.py")
+    assert not any(Path("tinyattn", room).exists() for room in sys.argv[1:])
+    print(json.dumps(all_answers()))
