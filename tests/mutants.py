@@ -80,7 +80,7 @@ MUTANTS = [
         ("attention_dropped", "what is left by dropout is not scaled up",
          "p / (1 - dropout), 0)", "p, 0)"),
         ("attention_formula_slope", "its gradient forgets that weights share a sum",
-         "u_du - p_g * u_du.sum(axis=-1, keepdims=True)", "u_du"),
+         "u_du - p_g * inner", "u_du"),
         ("attention_query_slope", "the gradient of the queries is not scaled",
          "_mix(xp, ds, k), ", "_mix(xp, ds / scale, k), "),
     ),

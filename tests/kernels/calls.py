@@ -60,8 +60,9 @@ class Call:
     Args:
         arguments: `Numbers`, lists of these, and plain values; a `Source` of random bits.
         g: shape of the value -> its gradient.
-        terms: (arrays in float64, g in float64) -> for the value and each gradient the size of what
-            is added up in it, where that is larger than what comes out; without g, for each array.
+        terms: (arrays in float64, g in float64 if it is an op) -> for the value and each gradient,
+            or each array that may be written to, the size of what is added up in it, where that is
+            larger than what comes out.
         zeros: -> for the value and each gradient where it is 0, exactly; or None.
     """
 
@@ -167,15 +168,17 @@ class Drawing:
         """From low to high - 1."""
         return Numbers(self.rng.integers(low, high, shape), self.one_of(*ORDERS))
 
-    def gradient(self) -> Callable[[Shape], Numbers]:
-        """Whose order in memory is any, too."""
+    def gradient(self, unused: Any = ()) -> Callable[[Shape], Numbers]:
+        """Whose order in memory is any, too. Args: unused: an index of what it is 0 for."""
         seed, scale = self.draw(st.integers(0, 99)), self.one_of(*SCALES)
         order, even = self.one_of(*ORDERS), self.seldom()
 
         def g(shape: Shape) -> Numbers:
             values = np.asarray(np.random.default_rng(seed).standard_normal(shape) * scale)
             if even and shape:  # all numbers of the first axis alike, as those of a sum are
-                values = np.broadcast_to(values[:1], shape)
+                values = np.repeat(values[:1], shape[0], axis=0)
+            if unused:
+                values[unused] = 0
             return Numbers(values.astype(self.dtype), "broadcast" if even else order)
 
         return g
@@ -313,18 +316,26 @@ def attention(d: Drawing) -> Call:
         if len(shape) > 1 and shape[-2] and d.one_of(False, True):
             mask[..., d.rng.integers(shape[-2]), :] = False
         allowed = Numbers(mask, d.one_of(*ORDERS))
+    # Numbers that are none: where nobody sees them, in an answer that nobody uses, or in sight.
+    bad = d.one_of(math.nan, math.inf, -math.inf)
+    where = d.one_of(None, None, "hidden", "unused", "seen")
+    if where and leads[0] == leads[2] and T and S:
+        q, k, v = (a._replace(order="plain") if a.order == "broadcast" else a for a in (q, k, v))
+    else:
+        where = None
+    if where == "unused":
+        mask = np.ones((T, S), bool)
+        mask[:-1, -1] = False
+        allowed = Numbers(mask)
+        d.one_of(q, k, v).values[..., -1, :] = bad
     seen = np.broadcast_to(True if allowed is None else allowed.values, (*lead, T, S))
     if causal:
         seen = seen & np.tri(T, S, S - T, dtype=bool)
     blind, hidden = ~seen.any(axis=-1), ~seen.any(axis=-2)
-    bad = d.one_of(math.nan, math.inf, -math.inf)
-    if leads[0] == leads[1] and d.seldom():  # behind masks
-        q, k, v = (a._replace(order="plain") if a.order == "broadcast" else a for a in (q, k, v))
+    if where == "hidden":
         q.values[blind], k.values[hidden], v.values[hidden] = bad, bad, bad
-    elif v.values.size and sharp is None and d.seldom():  # in plain sight
-        at = tuple(d.rng.integers(n) for n in v.values.shape)
-        v = v._replace(order="plain") if v.order == "broadcast" else v
-        v.values[at] = math.nan
+    if where == "seen" and sharp is None:  # a weight of 0 would hide it
+        v.values[tuple(d.rng.integers(n) for n in v.values.shape)] = math.nan
 
     def terms(q: Any, k: Any, v: Any, allowed: Any, g: Any) -> list[Any]:
         """Weights of 1 at most, in sums of so many. On the way back a kernel may have them from
@@ -336,8 +347,8 @@ def attention(d: Drawing) -> Call:
         return [v * up, ds * k, ds * q * math.sqrt(T), far * g]
 
     return Call(
-        q, k, v, allowed, g=d.gradient(), terms=terms, causal=causal, scale=scale, dropout=rate,
-        noise=d.source() if rate else None,
+        q, k, v, allowed, g=d.gradient((..., -1, slice(None)) if where == "unused" else ()),
+        terms=terms, causal=causal, scale=scale, dropout=rate, noise=d.source() if rate else None,
         zeros=[np.repeat(rows[..., None], width, axis=-1) if leads[0] == leads[2] else None
                for rows, width in ((blind, E), (blind, D), (hidden, D), (hidden, E))],
     )  # fmt: skip
@@ -384,13 +395,18 @@ def add_each(d: Drawing) -> Call:
     return Call(sums[: len(shapes)], values[: len(shapes)])
 
 
-def _rule(d: Drawing, shape: Shape, moments: int, **numbers: float) -> Call:
+RATE = 0.01
+
+
+def _rule(d: Drawing, shape: Shape, moments: int, terms: Any = None, **numbers: float) -> Call:
     """Of an optimiser: parameters and gradient, then moments, which are no less than 0."""
     w, g, *memory = (d.numbers(shape, orders=["plain", "gaps"]) for _ in range(2 + moments))
     memory = [m._replace(values=abs(m.values)) for m in memory]
     each = Numbers(np.where(d.rng.random(shape) < 0.5, 0, 0.1).astype(d.dtype))
     decay = d.one_of(0.0, 0.1, each)
-    return Call(w, g, *memory, t=d.one_of(1, 2, 999), rate=0.01, decay=decay, **numbers)
+    return Call(
+        w, g, *memory, terms=terms, t=d.one_of(1, 2, 999), rate=RATE, decay=decay, **numbers
+    )
 
 
 @case
@@ -405,9 +421,10 @@ def adamw(d: Drawing) -> Call:
 
 @case
 def muon(d: Drawing) -> Call:
-    """One matrix, or a stack."""
+    """One matrix, or a stack. The slope of the polynomials is 10⁴ where a singular value is 1."""
     shape = d.one_of((), (1,), (3,)) + tuple(d.one_of(1, 2, 5, 33) for _ in "MN")
-    return _rule(d, shape, 1, momentum=d.one_of(0.0, 0.95))
+    move = RATE * math.sqrt(max(1.0, shape[-1] / shape[-2]))
+    return _rule(d, shape, 1, lambda w, g, m: [1e4 * move], momentum=d.one_of(0.0, 0.95))
 
 
 @case

@@ -203,13 +203,13 @@ def same_bits(a: Any, b: Any) -> bool:
 
 
 def sizes_of_terms(call: Call, truth: Found) -> list[Any]:
-    """How large numbers are that are added up in the value, and in each gradient or argument."""
+    """How large numbers are that are added up, of each result."""
     if call.terms is None:
         return []
     arguments, _ = call.on("cpu", np.float64)
-    if call.g is None:
-        return call.terms(*arguments)
-    return call.terms(*arguments, call.g(truth["value"].shape).values.astype(float))
+    if call.g is not None:
+        arguments.append(call.g(truth["value"].shape).values.astype(float))
+    return call.terms(*arguments)
 
 
 def alike(told: str, terms: Any, mine: Any, plain: Any, truth: Any, moved: Any) -> None:
@@ -218,7 +218,8 @@ def alike(told: str, terms: Any, mine: Any, plain: Any, truth: Any, moved: Any) 
     Args: terms: the size of what is added up, if that is larger than `truth`.
     """
     if isinstance(plain, float):  # a kernel may leave it where it is
-        plain, truth, moved = np.asarray(plain, mine.dtype), np.asarray(truth), np.asarray(moved)
+        mine, truth, moved = (np.asarray(a) for a in (mine, truth, moved))
+        plain = np.asarray(plain, mine.dtype)
     assert (mine.shape, mine.dtype) == (plain.shape, plain.dtype), f"{told}shape or precision"
     if mine.dtype.kind != "f":
         assert_array_equal(mine, plain, told)

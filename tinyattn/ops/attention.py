@@ -103,7 +103,8 @@ def attention(
         u_g, p_g = xp.where(used, u, 0), xp.where(used, p, 0)
         with np.errstate(invalid="ignore", over="ignore"):
             u_du = xp.where(u_g == 0, 0, u_g * xp.matmul(g, v.swapaxes(-1, -2)))
-        ds = scale * (u_du - p_g * u_du.sum(axis=-1, keepdims=True))
+        inner = u_du.sum(axis=-1, keepdims=True)
+        ds = scale * xp.where(p_g == 0, 0, u_du - p_g * inner)
         dv = _mix(xp, u_g.swapaxes(-1, -2), g)
         return _mix(xp, ds, k), _mix(xp, ds.swapaxes(-1, -2), q), dv, None
 
