@@ -15,7 +15,7 @@ from tinyattn.attention import Bilinear, MultiHead, Penalty, spell_out
 from tinyattn.data import World
 from tinyattn.data.batches import Batch, pad_rows
 from tinyattn.models import GPT, MECHANISMS
-from tinyattn.tasks import knowledge
+from tinyattn.tasks import texts
 from tinyattn.tasks.conversion import convert
 from tinyattn.tasks.evaluation import answer, save_predictions
 from tinyattn.tasks.family import as_dict, as_table, causal_attentions, family, with_attention
@@ -117,7 +117,7 @@ def test_looking_at_the_heads_stays_cheap_in_long_texts(
         seen.extend(weights.shape for weights in layers)
         return {}
 
-    monkeypatch.setattr(knowledge, "head_statistics", look)
+    monkeypatch.setattr(texts, "head_statistics", look)
     recipe = small(data__objective="next", data__validation=0.0, model__context=300,
                    model__attention="bigbird", pretrain__steps=1, pretrain__batch=16)  # fmt: skip
     pretrain("who was born where? " * 400, recipe, RunOptions(tmp_path, workers=1))

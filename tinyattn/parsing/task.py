@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 from tinyattn.parsing.comparison import as_table, judged, new_config
 from tinyattn.parsing.conllu import read_conllu
-from tinyattn.parsing.training import PARSE, TrainedParser, open_parser, parser_job
-from tinyattn.parsing.treebank import Symbols
+from tinyattn.parsing.model import Parser
+from tinyattn.parsing.training import (
+    PARSE,
+    TrainedParser,
+    open_parser,
+    parser_job,
+    scores_and_heads,
+)
+from tinyattn.parsing.treebank import Symbols, pairs
 from tinyattn.tasks.knowledge import fingerprint
 from tinyattn.tasks.recipe import Recipe
 from tinyattn.tasks.task import Job, Task
@@ -34,6 +42,13 @@ class Parsing(Task):
         more = {"recipe": recipe.tables(), "data": fingerprint(repr(sentences))}
         return replace(job, about=job.about | more, table="pretrain",
                        texts=job.texts | {"data": "other trees to learn from"})  # fmt: skip
+
+    def measure(self, job: Job) -> Callable[[], dict[str, float]]:
+        """The entropy and the capped distance of the heads, over the first batch."""
+        model = job.model
+        assert isinstance(model, Parser)
+        sample = pairs(job.data.epoch(0)[0].inputs, model.config.symbols)
+        return lambda: scores_and_heads(model, sample, job.tables["penalty"]["cap"])[1]
 
     def open(self, file: Path, saved: Checkpoint) -> TrainedParser:
         """The parser with its words, tags and relations."""

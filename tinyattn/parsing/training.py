@@ -101,15 +101,10 @@ def parser_job(
     data = TreeExamples(sentences, symbols, context=config.context, batch=settings.batch, seed=seed)
     tables = {"model": asdict(config), "train": asdict(settings), "penalty": asdict(penalty)}
 
-    def measure() -> dict[str, float]:
-        sample = pairs(data.epoch(0)[0].inputs, config.symbols)
-        return _scores_and_heads(model, sample, penalty.cap)[1]
-
     return Job(
         model, data, parser_loss(model, penalty), settings,
         {"stage": PARSE, **tables, "symbols": symbols.as_lists()}, tables, "train",
-        decides=[("train", "batch")], measure=measure,
-        texts={"symbols": "other words, tags or relations"},
+        decides=[("train", "batch")], texts={"symbols": "other words, tags or relations"},
     )  # fmt: skip
 
 
@@ -128,7 +123,7 @@ def train_parser(
     return run.model
 
 
-def _scores_and_heads(
+def scores_and_heads(
     model: Parser, inputs: np.ndarray, cap: float
 ) -> tuple[np.ndarray, dict[str, float]]:
     """The scores of a batch, and the entropy and capped distance of the heads over its words."""
@@ -156,7 +151,7 @@ def parse_sentences(
         for start in range(0, len(by_length), TOGETHER):
             rows = by_length[start : start + TOGETHER]
             inputs = fill_up([encoded[i] for i in rows])
-            scores, heads = _scores_and_heads(model, inputs, cap)
+            scores, heads = scores_and_heads(model, inputs, cap)
             count = int((inputs[..., 0] > ROOT).sum())
             sums.update({name: value * count for name, value in heads.items()})
             B, T, H, _ = scores.shape

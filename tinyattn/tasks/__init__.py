@@ -6,7 +6,8 @@ from tinyattn.tasks.examples import DocumentExamples, QuestionExamples, TextExam
 from tinyattn.tasks.preparation import document_examples, question_examples, text_examples
 from tinyattn.tasks.knowledge import Trained, finetuning, language_model_loss, pretraining
 from tinyattn.tasks.lock import alone_in
-from tinyattn.tasks.runs import TextTask, load, load_run
+from tinyattn.tasks.runs import load, load_run
+from tinyattn.tasks.texts import TextTask
 from tinyattn.tasks.running import RunOptions, finetune, pretrain, train
 from tinyattn.tasks.evaluation import Score, answer, score
 from tinyattn.tasks.similarity import Probe, nearest, probe

@@ -22,8 +22,8 @@ from tinyattn.data.text import DataError, read_pairs, read_text
 from tinyattn.models import continuations
 from tinyattn.tasks.knowledge import Trained, pretraining
 from tinyattn.tasks.recipe import Recipe
-from tinyattn.tasks.runs import TextTask
 from tinyattn.tasks.task import Job
+from tinyattn.tasks.texts import TextTask
 from tinyattn.training.checkpoint import write_errors
 
 ANSWER_STEPS = 32

@@ -7,15 +7,18 @@ from one epoch to the next, so a run can be resumed anywhere. Next: what a recip
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tinyattn.data.batches import Batch, pad_rows
-from tinyattn.data.cloze import Cloze, Gaps
-from tinyattn.data.corruption import Corruption
 from tinyattn.data.questions import question_example
 from tinyattn.data.vocabulary import Vocabulary
 from tinyattn.limits import seed_of
+
+if TYPE_CHECKING:
+    from tinyattn.data.cloze import Cloze, Gaps
+    from tinyattn.data.corruption import Corruption
 
 Example = tuple[np.ndarray, np.ndarray]  # inputs and targets, of equal length
 

@@ -8,23 +8,19 @@ jobs, pretraining and finetuning. Next: one run, one process.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tinyattn import ops
-from tinyattn.attention import Penalty, head_statistics
 from tinyattn.backend import asarray
 from tinyattn.data.batches import PAD, Batch
 from tinyattn.data.text import documents_of
 from tinyattn.data.vocabulary import Vocabulary
-from tinyattn.graph import no_grad
-from tinyattn.models import GPT
-from tinyattn.noise import Noise
+from tinyattn.models.gpt import GPT
 from tinyattn.tasks.examples import Examples, Together
 from tinyattn.tasks.preparation import (
     Pairs,
@@ -33,16 +29,18 @@ from tinyattn.tasks.preparation import (
     question_examples,
     text_examples,
 )
-from tinyattn.tasks.recipe import Recipe
 from tinyattn.tasks.task import Job
-from tinyattn.tensor import Tensor
-from tinyattn.training.checkpoint import Checkpoint
-from tinyattn.training.loop import Data
-from tinyattn.training.settings import SettingError, TrainSettings
+
+if TYPE_CHECKING:
+    from tinyattn.attention.penalties import Penalty
+    from tinyattn.noise import Noise
+    from tinyattn.tasks.recipe import Recipe
+    from tinyattn.tensor import Tensor
+    from tinyattn.training.checkpoint import Checkpoint
+    from tinyattn.training.loop import Data
+    from tinyattn.training.settings import TrainSettings
 
 WINDOWS = 64  # of the validation text that are looked at each time
-TOGETHER = 1024  # positions of them, about, that are looked at together
-WATCHED = 8, 128  # examples, and positions in them, whose attention weights are looked at
 TEXTS = {"vocabulary": "another vocabulary", "data": "another text to learn from",
          "questions": "other questions among its exercises",
          "pretrained_on": "another text that it was pretrained on"}  # fmt: skip
@@ -97,17 +95,17 @@ def pretraining(
     Raises: DataError if the corpus is too short, or a pair too long, or one that cannot be read;
         SettingError for questions where there are no exercises to mix them with.
     """
-    if questions is not None and recipe.data.objective != "span":
-        raise SettingError("questions can be mixed with the exercises of data.objective 'span'")
+    if questions is not None:
+        recipe.data.check_mixing()
     settings, vocabulary = recipe.pretrain, Vocabulary.from_text(text)
     model = GPT(recipe.model_for(len(vocabulary)), seed=seed)
-    validation = None
+    windows = None
     data: Examples
     if recipe.data.objective == "next":
         data, held_out = text_examples(text, vocabulary, recipe, settings, seed)
         documents = 1
         if len(held_out):
-            validation = _validation(model, held_out)
+            windows = _windows(held_out, model.longest)
     else:
         data = document_examples(text, vocabulary, recipe, settings, seed)
         documents = data.count
@@ -117,7 +115,7 @@ def pretraining(
         data = Together(data, more)
     more_about = {"questions": fingerprint(repr(questions)) if questions else ""}
     return language_model_job("pretrain", "pretrain", recipe, model, vocabulary, data, text,
-                              documents, more_about, validation)  # fmt: skip
+                              documents, more_about, windows)  # fmt: skip
 
 
 def finetuning(
@@ -157,7 +155,7 @@ def finetuning(
 def language_model_job(
     stage: str, table: str, recipe: Recipe, model: GPT, vocabulary: Vocabulary, data: Data,
     learnt: str, documents: int, more: dict[str, Any] | None = None,
-    validation: Callable[[], float] | None = None,
+    held_out: Batch | None = None,
 ) -> Job:  # fmt: skip
     """A GPT over characters, to learn `data` as a table of the recipe says.
 
@@ -165,7 +163,7 @@ def language_model_job(
         learnt: what the data was made from, so that no run goes on with other data.
         documents: of the corpus, from which A5's schedule takes its length.
         more: what else the checkpoint is to say.
-        validation: the loss on a text that is held out.
+        held_out: of the text, to be looked at now and then.
     """
     settings: TrainSettings = getattr(recipe, table)
     tables = recipe.tables()
@@ -183,8 +181,7 @@ def language_model_job(
     decides += [(name, key) for name in mine for key in ("batch", "shuffle")]
     return Job(
         model, data, language_model_loss(model, recipe.penalty), settings, about, tables, table,
-        decides, _measure(model, data, recipe.penalty, validation), TEXTS,
-        corpus_tokens=documents * model.config.context,
+        decides, TEXTS, held_out, documents * model.config.context,
     )  # fmt: skip
 
 
@@ -193,39 +190,8 @@ def fingerprint(data: str) -> str:
     return hashlib.sha256(data.strip().encode()).hexdigest()
 
 
-def _measure(
-    model: GPT, data: Data, penalty: Penalty, validation: Callable[[], float] | None
-) -> Callable[[], dict[str, float]]:
-    """What is looked at now and then: the validation loss, and where the heads look."""
-
-    @functools.cache
-    def sample() -> Batch:
-        first = data.epoch(0)[0]
-        rows, positions = WATCHED  # few, since weights are T × T also where attention is not
-        return Batch(first.inputs[:rows, :positions], first.targets[:rows, :positions])
-
-    def measure() -> dict[str, float]:
-        watch: list[Tensor] = []
-        with no_grad():
-            model(sample().inputs, watch=watch)
-            counts = asarray(sample().targets != PAD, device=model.device)
-            heads = head_statistics(watch, counts, penalty.cap, model.cannot)
-        return heads | ({"validation": validation()} if validation else {})
-
-    return measure
-
-
-def _validation(model: GPT, ids: np.ndarray) -> Callable[[], float]:
-    """The mean loss over windows spread evenly over a text, in nats a character."""
-    context = model.longest
+def _windows(ids: np.ndarray, context: int) -> Batch:
+    """Windows spread evenly over a text."""
     starts = np.linspace(0, len(ids) - context - 1, min(WINDOWS, len(ids) // context)).astype(int)
     rows = np.stack([ids[s : s + context + 1] for s in starts])
-    loss = language_model_loss(model)
-
-    def measure() -> float:
-        with no_grad():
-            batch = Batch(rows[:, :-1], rows[:, 1:])
-            parts = batch.split(-(-batch.inputs.size // TOGETHER))
-            return sum(loss(part, None, float(batch.trained)).item() for part in parts)
-
-    return measure
+    return Batch(rows[:, :-1], rows[:, 1:])

@@ -7,14 +7,18 @@ the knowledge task.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from tinyattn.data.cloze import Gaps
 from tinyattn.data.text import DataError, documents_of
 from tinyattn.data.vocabulary import Vocabulary
 from tinyattn.tasks.examples import DocumentExamples, QuestionExamples, TextExamples
-from tinyattn.tasks.recipe import Recipe
-from tinyattn.training.settings import TrainSettings
+
+if TYPE_CHECKING:
+    from tinyattn.data.cloze import Gaps
+    from tinyattn.tasks.recipe import Recipe
+    from tinyattn.training.settings import TrainSettings
 
 Pairs = list[tuple[str, str]]
 """Questions with their answers."""

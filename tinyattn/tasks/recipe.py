@@ -58,6 +58,11 @@ class DataSettings:
         self.corruption()
         self.clozes()
 
+    def check_mixing(self) -> None:
+        """Raises: SettingError unless there are exercises that questions can be mixed with."""
+        if self.objective != "span":
+            raise SettingError("questions can be mixed with the exercises of data.objective 'span'")
+
     def corruption(self) -> Corruption:
         """How documents are cut. Raises: ValueError for a setting out of range."""
         return Corruption(self.longest, self.truncate, self.shortest, self.words)

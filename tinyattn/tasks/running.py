@@ -22,7 +22,7 @@ from tinyattn.tasks.lock import alone_in
 from tinyattn.tasks.preparation import Pairs
 from tinyattn.tasks.recipe import Recipe
 from tinyattn.tasks.runs import load, run_files
-from tinyattn.tasks.task import Job, Run
+from tinyattn.tasks.task import Job, Run, task_of
 from tinyattn.training.checkpoint import Checkpoint, CheckpointError
 from tinyattn.training.fit import Fit
 from tinyattn.training.ranks import ALONE, Ranks
@@ -94,7 +94,7 @@ def _done(job: Job, options: RunOptions) -> Run:
         job.settings, options.folder, about,
         beside=run_files(options.folder, job.tables, resume=options.resume),
         seed=options.seed, workers=options.threads, corpus_tokens=job.corpus_tokens,
-        measure=job.measure if options.ranks.writes else None,
+        measure=task_of(about["stage"]).measure(job) if options.ranks.writes else None,
         measure_every=max(1, total // MEASURES), ranks=options.ranks, on_step=options.on_step,
     )  # fmt: skip
     if why := missing_products(get_device(options.device).xp, job.settings.products):

@@ -18,24 +18,22 @@ import tomllib
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from tinyattn.data.files import Content
 from tinyattn.data.text import DataError
-from tinyattn.data.vocabulary import Vocabulary
-from tinyattn.models import GPT, GPTConfig
 from tinyattn.nn import Module
 from tinyattn.tasks.knowledge import Trained
 from tinyattn.tasks.lock import alone_in
-from tinyattn.tasks.recipe import recipe_from, to_toml
-from tinyattn.tasks.task import Run, Task, task_of
+from tinyattn.tasks.recipe import to_toml
+from tinyattn.tasks.task import Run, task_of
 from tinyattn.training import checkpoint
 from tinyattn.training.checkpoint import CHECKPOINT, Checkpoint, CheckpointError, check_header
 from tinyattn.training.metrics import METRICS, begins_as_log
 from tinyattn.training.ranks import ALONE, Ranks
-from tinyattn.training.settings import SettingError, build
+from tinyattn.training.settings import SettingError
 
 CONFIG, PREDICTIONS, CURVES = "config.toml", "predictions.tsv", "curves.png"
 RUN_FILES = CONFIG, METRICS, CHECKPOINT, PREDICTIONS, CURVES
@@ -106,32 +104,6 @@ def load_parameters(model: Module, saved: Checkpoint) -> None:
     for name in saved.arrays:
         if not name.startswith(("model.", "optimizer.")):
             raise ValueError(f"{name} belongs to no model and no optimiser")
-
-
-class TextTask(Task):
-    """A task whose model is a GPT over characters."""
-
-    stages: ClassVar[tuple[str, ...]]
-    holds = "a model of texts"
-    header: ClassVar[dict[str, type]] = {"vocabulary": str, "recipe": dict, "documents": int}
-    may_lack: ClassVar[dict[str, type]] = {"data": str, "questions": str, "pretrained_on": str}
-
-    def open(self, file: Path, saved: Checkpoint) -> Trained:
-        """The model with its vocabulary and its recipe."""
-        tables = saved.about["recipe"]
-        check_header(file, tables, dict.fromkeys(tables, dict), "its recipe's")
-        if saved.about["stage"] not in self.stages:
-            raise ValueError(f"its stage must be one of {self.stages}; "
-                             f"got {saved.about['stage']!r}")  # fmt: skip
-        config = build(GPTConfig, dict(saved.about["model"]), "model")
-        vocabulary = Vocabulary(saved.about["vocabulary"])
-        recipe = recipe_from(tables, "recipe")
-        if len(vocabulary) != config.vocabulary:
-            raise ValueError(f"{len(vocabulary)} characters for {config.vocabulary} ids")
-        check_room(config, saved)
-        model = GPT(config)
-        load_parameters(model, saved)
-        return Trained(model, vocabulary, recipe, saved.about, saved)
 
 
 def open_run(

@@ -11,16 +11,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from tinyattn.nn import Module
-from tinyattn.training.checkpoint import Checkpoint
-from tinyattn.training.loop import Data
-from tinyattn.training.settings import TrainSettings
-from tinyattn.training.step import Loss
+if TYPE_CHECKING:
+    from tinyattn.data.batches import Batch
+    from tinyattn.nn import Module
+    from tinyattn.training.checkpoint import Checkpoint
+    from tinyattn.training.loop import Data
+    from tinyattn.training.settings import TrainSettings
+    from tinyattn.training.step import Loss
 
 TASKS = {
     "knowledge": "tinyattn.tasks.evaluation",
@@ -40,7 +42,7 @@ class Job:
         table: that of `settings` among them.
         decides: tables and keys of the settings that decide which examples a step gets.
         texts: what else in `about` must be the same for a run to go on, and how an error calls it.
-        measure: called now and then; what it returns is logged.
+        held_out: what is not learned from, and looked at now and then.
         corpus_tokens: see `TrainSettings.make_schedule`.
     """
 
@@ -52,8 +54,8 @@ class Job:
     tables: dict[str, dict[str, Any]]
     table: str
     decides: Sequence[tuple[str, str]]
-    measure: Callable[[], dict[str, float]]
-    texts: dict[str, str] = field(default_factory=dict)
+    texts: dict[str, str]
+    held_out: Batch | None = None
     corpus_tokens: int = 0
 
 
@@ -90,6 +92,10 @@ class Task(ABC):
 
         Raises: DataError if the file cannot be learnt from, SettingError if the recipe cannot.
         """
+
+    def measure(self, job: Job) -> Callable[[], dict[str, float]] | None:
+        """What is to be looked at now and then while a job is done, and logged beside the loss."""
+        return None
 
     @abstractmethod
     def open(self, file: Path, saved: Checkpoint) -> Run:

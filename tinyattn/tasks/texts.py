@@ -1,0 +1,80 @@
+"""Chapter 9, continued: tasks whose model is a GPT over characters.
+
+Whatever they learn, their checkpoints are opened in one way, and while they learn one looks at the
+same: where the heads look, and the loss on a text that is held out. Next: doing a job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import ClassVar
+
+from tinyattn.attention import head_statistics
+from tinyattn.backend import asarray
+from tinyattn.data.batches import PAD, Batch
+from tinyattn.data.vocabulary import Vocabulary
+from tinyattn.graph import no_grad
+from tinyattn.models import GPT, GPTConfig
+from tinyattn.tasks.knowledge import Trained, language_model_loss
+from tinyattn.tasks.recipe import recipe_from
+from tinyattn.tasks.runs import check_room, load_parameters
+from tinyattn.tasks.task import Job, Task
+from tinyattn.tensor import Tensor
+from tinyattn.training.checkpoint import Checkpoint, check_header
+from tinyattn.training.settings import build
+
+WATCHED = 8, 128  # examples, and positions in them, whose attention weights are looked at
+TOGETHER = 1024  # positions of held-out text, about, that are looked at together
+
+
+class TextTask(Task):
+    """A task whose model is a GPT over characters."""
+
+    stages: ClassVar[tuple[str, ...]]
+    holds = "a model of texts"
+    header: ClassVar[dict[str, type]] = {"vocabulary": str, "recipe": dict, "documents": int}
+    may_lack: ClassVar[dict[str, type]] = {"data": str, "questions": str, "pretrained_on": str}
+
+    def open(self, file: Path, saved: Checkpoint) -> Trained:
+        """The model with its vocabulary and its recipe."""
+        tables = saved.about["recipe"]
+        check_header(file, tables, dict.fromkeys(tables, dict), "its recipe's")
+        if saved.about["stage"] not in self.stages:
+            raise ValueError(f"its stage must be one of {self.stages}; "
+                             f"got {saved.about['stage']!r}")  # fmt: skip
+        config = build(GPTConfig, dict(saved.about["model"]), "model")
+        vocabulary = Vocabulary(saved.about["vocabulary"])
+        recipe = recipe_from(tables, "recipe")
+        if len(vocabulary) != config.vocabulary:
+            raise ValueError(f"{len(vocabulary)} characters for {config.vocabulary} ids")
+        check_room(config, saved)
+        model = GPT(config)
+        load_parameters(model, saved)
+        return Trained(model, vocabulary, recipe, saved.about, saved)
+
+    def measure(self, job: Job) -> Callable[[], dict[str, float]]:
+        """The entropy and the capped distance of the heads, and the loss on what is held out."""
+        model, held_out = job.model, job.held_out
+        assert isinstance(model, GPT)
+        first = job.data.epoch(0)[0]
+        rows, positions = WATCHED  # few, since weights are T × T also where attention is not
+        sample = Batch(first.inputs[:rows, :positions], first.targets[:rows, :positions])
+
+        def look() -> dict[str, float]:
+            watch: list[Tensor] = []
+            with no_grad():
+                model(sample.inputs, watch=watch)
+                counts = asarray(sample.targets != PAD, device=model.device)
+                heads = head_statistics(watch, counts, job.tables["penalty"]["cap"], model.cannot)
+            return heads | ({"validation": _loss(model, held_out)} if held_out else {})
+
+        return look
+
+
+def _loss(model: GPT, batch: Batch) -> float:
+    """The mean loss over a batch, in nats a character."""
+    loss = language_model_loss(model)
+    with no_grad():
+        parts = batch.split(-(-batch.inputs.size // TOGETHER))
+        return sum(loss(part, None, float(batch.trained)).item() for part in parts)
