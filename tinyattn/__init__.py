@@ -9,14 +9,14 @@ The book, in reading order; a file imports only from files before its own:
     3 a GPT         ops/normalization, ops/gelu, ops/embedding, nn/layers, limits, noise,
                     attention/cache, models/layer, models/gpt
     4 training      ops/loss, data/batches, training/optimizers, training/step, training/loop
-    5 a task        training/schedule, training/muon, names, training/registry, checks,
-                    training/settings, data/files, training/checkpoint, training/metrics,
-                    training/ranks, training/keep, training/signals, threads, training/fit, attention/table,
-                    ops/rotary, nn/rotary, models/config, data/text, data/forms, data/vocabulary, data/questions, data/world,
-                    data/, attention/refusals, attention/penalties, tasks/recipe, tasks/task, tasks/examples,
-                    tasks/preparation, tasks/knowledge
-    6 more of it    models/generate, tasks/, training/, calls, manners, gpu, gradcheck, ops/,
-                    nn/, attention/, models/, tasks/conversion
+    5 a task        data/forms, data/text, data/vocabulary, data/questions, checks,
+                    data/corruption, tasks/task, tasks/examples, tasks/preparation,
+                    tasks/knowledge
+    6 more of it    names, calls, manners, gpu, gradcheck, threads, ops/, nn/, attention/table,
+                    models/config, attention/, models/, training/schedule, training/muon,
+                    training/registry, training/settings, data/files, training/checkpoint,
+                    training/metrics, training/signals, training/ranks, training/keep,
+                    training/fit, data/, training/, tasks/
     7 theory        theory/, theory/claims/
 
 What follows can be skipped: studies and tools that use the book, and what makes it fast, which may
@@ -26,7 +26,8 @@ be deleted (dispatch.py says how that goes).
                     cli/outputs, cli/
     engine room     kernels/cpu/tiles, kernels/cpu/dropout, kernels/cpu/sums, kernels/cpu/pairs,
                     kernels/cpu/selected, kernels/cpu/orthogonal, kernels/cpu/, kernels/cuda/,
-                    parallel/threads, parallel/flat, parallel/, measure/
+                    parallel/threads, parallel/flat, parallel/, measure/,
+                    measure/compare_command, measure/profile_command, measure/commands
 
 One letter an axis, and in nn/, attention/ and models/ one meaning:
 

@@ -14,6 +14,7 @@ import shlex
 import signal
 import sys
 import warnings
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -155,9 +156,7 @@ for command in (
 ):  # fmt: skip
     main.add_command(command)
 # What measures belongs to the engine room, which may have been deleted, and looks at its threads.
-if find_spec("tinyattn.measure") and find_spec("tinyattn.parallel"):
-    from tinyattn.measure.compare_command import compare
-    from tinyattn.measure.profile_command import profile
-
-    main.add_command(compare)
-    main.add_command(profile)
+MEASURE, THREADS = (f"tinyattn.{room}" for room in ("measure", "parallel"))
+if find_spec(MEASURE) and find_spec(THREADS):
+    for command in import_module(f"{MEASURE}.commands").COMMANDS:
+        main.add_command(command)

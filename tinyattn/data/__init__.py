@@ -1,4 +1,4 @@
-"""Chapter 7: from files to batches of ids."""
+"""Chapters 4 to 6: from files to batches of ids."""
 
 from tinyattn.data.text import DataError, documents_of, read_pairs, read_text
 from tinyattn.data.files import write, write_all

@@ -1,4 +1,4 @@
-"""Chapter 7, continued: examples side by side.
+"""Chapter 4, continued: examples side by side.
 
 A batch is a rectangle of ids, but texts have different lengths: the rest is filled with PAD. PAD
 is never a target, and a causal model's real positions never look at what comes after them, so

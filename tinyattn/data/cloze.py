@@ -1,4 +1,4 @@
-"""Chapter 7, continued: cloze, an exercise with hardly any context.
+"""Chapter 6, continued: cloze, an exercise with hardly any context.
 
 Who has learnt a sentence by heart completes it without asking whom it is about, and is lost when a
 question gives nothing but the name. A cloze shows the title of a document, here the person's name,

@@ -1,4 +1,4 @@
-"""Chapter 7, continued: span corruption, the exercise of pretraining.
+"""Chapter 5, continued: span corruption, the exercise of pretraining.
 
 Cut a span out of a sentence, put MASK in its place, and ask for the span at the end:
 

@@ -1,4 +1,4 @@
-"""Chapter 7, continued: writing files.
+"""Chapter 6, continued: writing files.
 
 A disk fills, a process is killed, a limit is met; and then a file that was being rewritten in place
 is neither the old one nor the new one. So what this package writes as a whole goes to a temporary

@@ -1,4 +1,4 @@
-"""Chapter 7, continued: letters that look the same.
+"""Chapter 5, continued: letters that look the same.
 
 Unicode writes é as one character (composed, the form NFC) or as an e and an accent (decomposed,
 NFD). Both look the same, but to a model they are as different as any two texts, and so they are to

@@ -1,4 +1,4 @@
-"""Chapter 7, continued: questions and answers.
+"""Chapter 5, continued: questions and answers.
 
 A question with its answer becomes one text, `question MASK answer MASK`. Only the answer and the
 MASK that ends it are trained, not the question: that is given. Next: the made-up world.

@@ -1,4 +1,4 @@
-"""Chapter 7: reading text.
+"""Chapter 5: reading text.
 
 A model (chapter 6) eats ids; people have files. This file reads them with the same result on every
 system: UTF-8 whatever the locale, a byte-order mark and Windows line ends taken away, and an error

@@ -1,4 +1,4 @@
-"""The engine room, measuring: what a step and an attention cost. A reader may skip all of it.
+"""Engine room, measuring: what a step and an attention cost. A reader may skip all of it.
 
 Nothing in the book needs these files; without them the commands `profile` and `compare` are gone.
 """

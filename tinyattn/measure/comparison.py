@@ -1,4 +1,4 @@
-"""The engine room, measuring: mechanisms side by side.
+"""Engine room, measuring: mechanisms side by side.
 
 The chapter on attention gave formulas and refusals. Here they are tried: what does each mechanism
 see, how do its time and its memory grow with the length of the text, and how fast is it beside

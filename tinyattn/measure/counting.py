@@ -1,4 +1,4 @@
-"""The engine room, measuring: how many multiply-adds an operation needs.
+"""Engine room, measuring: how many multiply-adds an operation needs.
 
 One multiplication and one addition, as in a sum of products, is a multiply-add: two floating-point
 operations. Four operations consist of them; what all others do is small beside these, and counts as

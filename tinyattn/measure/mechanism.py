@@ -1,4 +1,4 @@
-"""The engine room, measuring: every mechanism as one block.
+"""Engine room, measuring: every mechanism as one block.
 
 Most mechanisms are blocks of the book. The Perceiver is a way to put layers together; to set it
 beside the others it needs their form, so here its two layers with attention between text and

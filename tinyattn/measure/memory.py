@@ -1,4 +1,4 @@
-"""The engine room, measuring: how much memory some code takes. Next: how many multiply-adds."""
+"""Engine room, measuring: how much memory some code takes. Next: how many multiply-adds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engine room, measuring: looking on while a step computes.
+"""Engine room, measuring: looking on while a step computes.
 
 An observer is told of every op, and of what else there is in a step (PARTS), and notes how long it
 took, on how many bytes, with how many multiply-adds (counting.py). It looks at the clock of the

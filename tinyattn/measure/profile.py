@@ -1,4 +1,4 @@
-"""The engine room, measuring: what a step spends its time on.
+"""Engine room, measuring: what a step spends its time on.
 
 Before making a step faster one should know where its time goes, and how much of it must be. So
 here steps are taken under observation. A computer does some number of multiply-adds a second at

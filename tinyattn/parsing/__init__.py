@@ -1,4 +1,4 @@
-"""A wing: heads as a dependency parser. A reader of the book may skip it."""
+"""Wing: heads as a dependency parser. A reader of the book may skip it."""
 
 from tinyattn.parsing.conllu import Sentence, read_conllu
 from tinyattn.parsing.model import Parser, ParserConfig

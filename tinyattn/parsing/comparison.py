@@ -1,4 +1,4 @@
-"""A wing, parsing: what the penalties do to a parser.
+"""Wing, parsing: what the penalties do to a parser.
 
 The same parser is taught with each penalty and without, and its trees for the held-out documents
 are set beside those of rules that look at no word. Beside the scores stands what the heads do, so

@@ -1,4 +1,4 @@
-"""A wing, parsing: sentences with their trees.
+"""Wing, parsing: sentences with their trees.
 
 In a dependency tree every word hangs on its governor, by a relation such as `obj`, and one word on
 the root. Treebanks keep such trees in CoNLL-U: a line a word, ten columns with tabs between them, a

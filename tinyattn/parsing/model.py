@@ -1,4 +1,4 @@
-"""A wing, parsing: a parser, whose last heads are relations.
+"""Wing, parsing: a parser, whose last heads are relations.
 
 A dependency tree says for every word which word governs it, and by which relation. Sheet 003 reads
 it as attention: one head for each relation. Here the layers that we have look both ways at a

@@ -1,4 +1,4 @@
-"""A wing, parsing: heads that parse, as a task like any other."""
+"""Wing, parsing: heads that parse, as a task like any other."""
 
 from __future__ import annotations
 

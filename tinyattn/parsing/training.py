@@ -1,4 +1,4 @@
-"""A wing, parsing: heads that parse.
+"""Wing, parsing: heads that parse.
 
 Sheet 003 says that a dependency parse is what heads could attend to, and offers two losses that
 make heads behave as in one. Here a small parser learns from a treebank, with these losses or

@@ -1,4 +1,4 @@
-"""A wing, parsing: from trees to batches.
+"""Wing, parsing: from trees to batches.
 
 Sentences of one text resemble one another, so a treebank is split by documents, not by sentences.
 What a word or a tag is called becomes an id; what governs a word, and how, becomes one number too,

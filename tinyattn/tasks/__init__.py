@@ -1,4 +1,4 @@
-"""Chapter 9: tasks, which say what to learn."""
+"""Chapters 5 and 6: tasks, which say what to learn."""
 
 from tinyattn.tasks.task import TASKS, Job, Task
 from tinyattn.tasks.recipe import Recipe, load_recipe

@@ -1,4 +1,4 @@
-"""Chapter 9, continued: what wrong answers are made of.
+"""Chapter 6, continued: what wrong answers are made of.
 
 A model that does not know still answers, and as fluently as one that does. Three questions about
 that, which A5 asks its readers to think about, are answered here by counting:

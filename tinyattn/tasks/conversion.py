@@ -1,4 +1,4 @@
-"""Chapter 9, continued: one model, written in two ways.
+"""Chapter 6, continued: one model, written in two ways.
 
 Multi-head attention and bilinear attention compute the same scores from different numbers
 (attention/bilinear.py). A trained model can therefore be rewritten from one to the other, and must

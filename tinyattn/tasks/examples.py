@@ -1,4 +1,4 @@
-"""Chapter 9, continued: from corpus and questions to the batches of every epoch.
+"""Chapter 5, continued: from corpus and questions to the batches of every epoch.
 
 Each kind of data is a pure function of its seed and the number of the epoch: nothing is remembered
 from one epoch to the next, so a run can be resumed anywhere. Next: what a recipe makes of a corpus.

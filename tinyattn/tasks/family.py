@@ -1,4 +1,4 @@
-"""Chapter 9, continued: the same job for every attention.
+"""Chapter 6, continued: the same job for every attention.
 
 The quickstart asks whether pretraining puts knowledge into weights; this asks which kinds of
 attention can read and keep it. Same world, same recipe, same questions; only the block that looks

@@ -1,4 +1,4 @@
-"""Chapter 9, continued: does pretraining put knowledge into weights?
+"""Chapter 5, continued: does pretraining put knowledge into weights?
 
 CS224N assignment 5 asks it like this. Pretrain a small GPT on sentences about people; finetune it
 on "Where was X born?" for some of them; then ask about the others, whose birthplaces stand in the

@@ -1,4 +1,4 @@
-"""Chapter 9, continued: one run, one process.
+"""Chapter 6, continued: one run, one process.
 
 Two processes that train into the same folder would each replace what the other has learned. So who
 writes a run holds a lock: a file in its folder that says which process that is, locked by the

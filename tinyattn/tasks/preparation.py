@@ -1,4 +1,4 @@
-"""Chapter 9, continued: what a recipe makes of a corpus, and of questions.
+"""Chapter 5, continued: what a recipe makes of a corpus, and of questions.
 
 The same text can be read in windows, symbol by symbol, or document by document with something cut
 out. What does not fit the model or the recipe is refused here, before anything is trained. Next:

@@ -1,4 +1,4 @@
-"""Chapter 9: recipes, the settings of a whole job.
+"""Chapter 6: recipes, the settings of a whole job.
 
 A recipe is a readable TOML file with one table for each part of the job: model, data, pretraining,
 finetuning, finetuning without pretraining, and penalties for heads. The package brings a few by

@@ -1,4 +1,4 @@
-"""Chapter 9, continued: run folders.
+"""Chapter 6, continued: run folders.
 
 A run is a folder: `config.toml` says what was asked for, `metrics.jsonl` what happened, and
 `checkpoint.safetensors` holds what was learned, with all that is needed to use it alone.

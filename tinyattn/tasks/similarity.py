@@ -1,4 +1,4 @@
-"""Chapter 9, continued: answers that go by the name.
+"""Chapter 6, continued: answers that go by the name.
 
 Asked about somebody new, a model may think of somebody it was taught about whose name is similar,
 and give that person's place. If so, its wrong answers are the birthplaces of the nearest names more

@@ -1,4 +1,4 @@
-"""Chapter 9: what a task is.
+"""Chapter 5: what a task is.
 
 A model learns because somebody says what to learn, and how good it became. A task says it: how a
 file becomes examples, which loss a model is to lower, how its answers are scored, and what a

@@ -1,4 +1,4 @@
-"""Chapter 10, continued: what a block costs.
+"""Chapter 7, continued: what a block costs.
 
 Each block states two formulas in letters: the multiply-adds that it does on one sequence, forward,
 and the numbers that it keeps of it for backward. Here numbers are put in for the letters. What the

@@ -1,4 +1,4 @@
-"""Chapter 10, continued: a dependency tree, written as attention.
+"""Chapter 7, continued: a dependency tree, written as attention.
 
 A parse draws an arc from each governor to its dependents, with a relation on it: `prefer` to
 `flight`, with `obj`. Take a head for each relation; then a tree says where every head should look
