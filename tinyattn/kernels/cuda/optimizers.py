@@ -1,8 +1,7 @@
-"""Chapter 3, continued: a step of training, after its gradients, one thread for each parameter.
+"""The engine room, CUDA: a step of training after its gradients, one thread for each number.
 
 Nothing here waits for the GPU. Whether the loss is a number is found out there, and if not, the
-gradient becomes NaN, here and in all later steps; and where it is NaN nothing moves. Next: the
-checks of all gradients (gradcheck.py).
+gradient becomes NaN, here and in all later steps; and where it is NaN nothing moves.
 """
 
 from __future__ import annotations
