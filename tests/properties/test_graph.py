@@ -15,6 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from tinyattn import Tensor, gradcheck, no_grad, ops
 from tinyattn.graph import recording
+from tinyattn.nn import Parameter
 from tinyattn.tensor import gradients
 
 
@@ -236,7 +237,7 @@ def test_backward_says_what_it_needs() -> None:
 
 def test_a_leaf_that_was_changed_in_place_voids_the_graph() -> None:
     storage = np.array([1.0, 2.0])
-    x = leaf(1, 2)
+    x = Parameter([1.0, 2.0])
     x.share(storage)
     y = (x * x).sum()
     storage += 1
