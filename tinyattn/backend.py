@@ -8,8 +8,8 @@ runs on both:
     xp = array_module(x)      # numpy or cupy
     y = xp.exp(x)
 
-No global switch says where we compute; the arrays decide. A device is named only where an array
-is born (`asarray(..., device="cuda")`) and where it crosses over (`asnumpy`). Next: how a gradient
+No global switch says where we compute; the arrays decide. A device is named only where an array is
+born (`asarray(..., device="cuda")`) and where it crosses over (`asnumpy`). Next: how a gradient
 finds its way back (graph.py).
 """
 

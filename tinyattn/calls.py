@@ -1,4 +1,4 @@
-"""How an operation may be called.
+"""Chapter 6: how an operation may be called.
 
 An operation takes arrays first and options by name; or all by position, as in NumPy. What users
 pass is made plain here: tensors are unwrapped, numbers and plain arrays adopt the tensors'

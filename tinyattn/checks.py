@@ -1,7 +1,8 @@
-"""Settings whose numbers can be meant.
+"""Chapter 5: settings whose numbers can be meant.
 
 What decides a result stands in dataclasses, whose numbers come from files and command lines. Their
-fields are checked here, all in the same words.
+fields are checked here, all in the same words. Next: span corruption, the exercise of pretraining
+(data/corruption.py).
 """
 
 from __future__ import annotations

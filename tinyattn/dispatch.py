@@ -1,12 +1,12 @@
-"""Chapter 1, continued: formula or kernel, or who computes.
+"""Chapter 1: formula or kernel, or who computes.
 
 What an operation means stands in this book as a *formula*: some lines of array code that run
 wherever arrays do. What makes it fast (tiles that fit a cache, threads, programs for a GPU) stands
 in *kernels*, behind the book, in an engine room that a reader may skip. A kernel takes a formula's
 place on one device and must give the same. This table is where the book knows that kernels may
 exist: they enter themselves here, and `choose` says for each call who computes, and why. Without
-them the formulas compute everything, with the same answers, slowly. Next: how an operation may be
-called (signature.py).
+them the formulas compute everything, with the same answers, slowly. Next: how a function of arrays
+becomes an operation on tensors (op.py).
 """
 
 from __future__ import annotations

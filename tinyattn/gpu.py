@@ -1,4 +1,4 @@
-"""The device "cuda": CuPy is opened when somebody first asks for it.
+"""Chapter 6: the device "cuda": CuPy is opened when somebody first asks for it.
 
 A reader without a GPU can skip this. It is the only file of the book that imports CuPy.
 """

@@ -1,9 +1,9 @@
-"""Chapter 3b: trust, but verify.
+"""Chapter 6: trust, but verify.
 
 A gradient is a promise about small changes: moving the inputs a little way along v must change
 the output, seen through u, by ⟨u, J v⟩. This file measures that change with two evaluations and
 compares. Both directions are random: with u = 1 (the gradient of a plain sum) the mistakes of a
-softmax's gradient cancel out, and a wrong formula passes. Next: modules.
+softmax's gradient cancel out, and a wrong formula passes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Numbers that can be meant.
+"""Chapter 3: numbers that can be meant.
 
 Not every number that can be typed can be meant: NaN, infinity, a width for which no computer has
 memory, a seed with more bits than are used. Each of them would show far from where it was said, as
-an array's error, or, worse, not at all. So whoever takes a number from outside asks here.
+an array's error, or, worse, not at all. So whoever takes a number from outside asks here. Next:
+random bits that need no state (noise.py).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What Python itself may ask of a tensor: a number, a text, a copy; and what it may not.
+"""Chapter 6: what Python itself may ask of a tensor, a number, a text, a copy, and what not.
 
 A reader can skip this: it changes no value and no gradient. Class `Tensor` is extended here, so
 that chapter 1 has what a gradient needs and no more.

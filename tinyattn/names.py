@@ -1,8 +1,7 @@
-"""Chapter 1, continued: what a wrong name was meant to be.
+"""Chapter 6: what a wrong name was meant to be.
 
 A name that does not exist is mostly one that is misspelt, or the name that another library has for
-the same thing. An error should end with the one to type. Next: numbers that can be meant
-(limits.py).
+the same thing. An error should end with the one to type.
 """
 
 from __future__ import annotations

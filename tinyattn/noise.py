@@ -1,10 +1,10 @@
-"""Random bits that need no state.
+"""Chapter 3: random bits that need no state.
 
-Dropout wants fresh random numbers at every step. A generator that is advanced draw by draw ties
-the result to everything that happened before: to the device, to how a batch was split between
-threads, to the place where a run was resumed. Here the bit for an element is a pure function of
-(seed, step, site, element), so the mask is the same on CPU and GPU, for any number of workers,
-and after a restart.
+Dropout wants fresh random numbers at every step. A generator that is advanced draw by draw ties the
+result to everything that happened before: to the device, to how a batch was split between threads,
+to the place where a run was resumed. Here the bit for an element is a pure function of (seed, step,
+site, element), so the mask is the same on CPU and GPU, for any number of workers, and after a
+restart. Next: what is kept of a sequence while it is continued (attention/cache.py).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Chapter 2, continued: how a function of arrays becomes an operation on tensors.
+"""Chapter 1: how a function of arrays becomes an operation on tensors.
 
 Every operation of the engine is one plain function: it receives the array module and arrays,
 and returns its value and beside it what the derivation on paper gives for its gradient:
@@ -7,11 +7,11 @@ and returns its value and beside it what the derivation on paper gives for its g
     def multiply(xp, a, b):
         return a * b, (lambda g: g * b, lambda g: g * a)
 
-The second half of the return value is the *vjp*: for each input, how its gradient follows from
-the gradient g of the result. What is the same for all of them happens here, once: who computes is
+The second half of the return value is the *vjp*: for each input, how its gradient follows from the
+gradient g of the result. What is the same for all of them happens here, once: who computes is
 chosen, the result gets its node, gradients of broadcast inputs are summed back to their shape,
 gradients that nobody needs are not computed (and the arrays for them not kept alive), and the
-function enters the table `OPS`. Next: softmax (ops/softmax.py).
+function enters the table `OPS`. Next: scores into weights (ops/softmax.py).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Chapter 1, continued: a tensor is an array that remembers how it was made.
+"""Chapter 1: a tensor is an array that remembers how it was made.
 
 A tensor that results from an operation carries the operation's node (graph.py); one that you make
 yourself is a leaf, and a place for its gradient.
@@ -18,8 +18,8 @@ yourself is a leaf, and a place for its gradient.
   `zero_grad`. `backward` frees the graph as it goes, unless told to keep it.
 - First derivatives only.
 
-What Python's own functions do with a tensor is told later (manners.py). Next: who computes an
-operation (dispatch.py).
+What Python's own functions do with a tensor is told later (manners.py). Next: formula or kernel, or
+who computes (dispatch.py).
 """
 
 from __future__ import annotations

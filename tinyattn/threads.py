@@ -1,4 +1,4 @@
-"""Who else could do a part of the work?
+"""Chapter 6: who else could do a part of the work?
 
 Things that do not depend on one another can be computed in any order, or at the same time. In this
 book they are computed one after the other, by one thread. The engine room (`parallel/`) may share

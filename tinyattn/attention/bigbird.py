@@ -1,9 +1,8 @@
-"""Chapter 6, continued: a few keys, but not always the same.
+"""Chapter 6: a few keys, but not always the same.
 
 BigBird lets a query see its neighbourhood, the beginning of the text, which sees everything in
 turn, and some random places. Each list is short whatever the length of the sequence, and yet two
-positions are never more than a few hops apart (derivations/17_bigbird.md). Next: fewer keys, made
-from all.
+positions are never more than a few hops apart (derivations/17_bigbird.md).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Chapter 6, continued: one matrix for two.
+"""Chapter 6: one matrix for two.
 
 A score is a query times a key, and both are linear in what they are made of: x Q Kᵀ zᵀ. Only the
 product Q Kᵀ matters, so one matrix can stand for two (derivations/15_bilinear.md). It has more
-numbers, but its rank shows how many of them a head really uses. Next: scores without keys.
+numbers, but its rank shows how many of them a head really uses.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Chapter 2, continued: the contract that every attention block keeps.
+"""Chapter 2: the contract that every attention block keeps.
 
 A block maps x (B, T, C) to a tensor of the same shape. A kind of attention is a class in a file of
 its own, with a line in registry.py: `build` makes its parameters, `forward` says how it attends.
 What it cannot do honestly `cannot` names with the reason, and it is refused (refusals.py); the rest
-it can do. Next: multi-head attention.
+it can do. Next: multi-head attention (attention/multihead.py).
 """
 
 from __future__ import annotations

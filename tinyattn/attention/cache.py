@@ -1,7 +1,8 @@
-"""Chapter 3, continued: what is kept of a sequence while it is continued.
+"""Chapter 3: what is kept of a sequence while it is continued.
 
 A causal block computes for each position what later positions read: keys and values. They do not
-change when the sequence grows, so they are kept. Next: layers.
+change when the sequence grows, so they are kept. Next: a layer lets positions look around, and then
+each think for itself (models/layer.py).
 """
 
 from __future__ import annotations

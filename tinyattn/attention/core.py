@@ -1,11 +1,11 @@
-"""Chapter 6, continued: attention in two equations.
+"""Chapter 6: attention in two equations.
 
     α = softmax(K q)        how much the query q matches each key k_i
     c = Σ_i α_i v_i         the mean of the values v_i with these weights
 
 A query is a question, keys are what can be asked for, values are what is answered. These two
 lines are all of attention; multi-head attention runs them for many queries at a time, in several
-subspaces at once. Next: the other kinds of attention.
+subspaces at once.
 """
 
 from __future__ import annotations

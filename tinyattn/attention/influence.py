@@ -1,7 +1,7 @@
-"""Chapter 6, continued: who can know of whom, found by trying.
+"""Chapter 6: who can know of whom, found by trying.
 
 Blocks say of themselves whether they keep from the future. Here nothing is believed: change the
-input at one position, and see which outputs change. Next: heads that are told where to look.
+input at one position, and see which outputs change.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Chapter 6, continued: a few positions that read for all.
+"""Chapter 6: a few positions that read for all.
 
 A Perceiver lets a few latent vectors read the whole input, and works on those. A language model
 has to keep the order of time: here the last position of every segment is a latent. It reads

@@ -1,9 +1,9 @@
-"""Chapter 6, continued: fewer keys, made from all of them.
+"""Chapter 6: fewer keys, made from all of them.
 
 Linformer multiplies keys and values, along the positions, by a learned matrix with few rows: T
 queries then meet R keys. Each of these is a mixture of every position, the future too, so
 Linformer looks both ways by nature and no mask can change that (derivations/18_linformer.md). A
-variant that mixes only what lies wholly in the past does. Next: a few positions that read for all.
+variant that mixes only what lies wholly in the past does.
 """
 
 from __future__ import annotations

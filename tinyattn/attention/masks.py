@@ -1,8 +1,9 @@
-"""Chapter 2, continued: who may look at whom.
+"""Chapter 2: who may look at whom.
 
-Modules work on each position alone; attention lets positions look at each other. A
-mask says who may: a boolean array called `allowed`, True where query t may attend to key s. There
-is no other convention in this package. Next: the contract of a block.
+Modules work on each position alone; attention lets positions look at each other. A mask says who
+may: a boolean array called `allowed`, True where query t may attend to key s. There is no other
+convention in this package. Next: the contract that every attention block keeps
+(attention/block.py).
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Chapter 2, continued: multi-head attention.
+"""Chapter 2: multi-head attention.
 
-One head can look for one thing. Several heads, each in its own slice of the width, look for
-several things at once, and a last linear map puts their answers together. Kinds that differ from
-this one only in who looks at whom replace its method `attend`. Next: a GPT.
+One head can look for one thing. Several heads, each in its own slice of the width, look for several
+things at once, and a last linear map puts their answers together. Kinds that differ from this one
+only in who looks at whom replace its method `attend`. Next: layer normalisation
+(ops/normalization.py).
 """
 
 from __future__ import annotations

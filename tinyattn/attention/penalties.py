@@ -1,4 +1,4 @@
-"""Chapter 5, continued: heads that are told where to look.
+"""Chapter 6: heads that are told where to look.
 
 A dependency parse links a word to few others, mostly near ones. Sheet 003 asks for losses that make
 heads behave so: `focus` is the entropy of a head's weights, `near` the squared distance at which

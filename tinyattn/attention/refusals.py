@@ -1,9 +1,9 @@
-"""Chapter 5: what a block cannot do, it refuses, with the reason.
+"""Chapter 6: what a block cannot do, it refuses, with the reason.
 
 A mask that is dropped in silence, or a future that is seen after all, would show nowhere but in the
 results. So a block is asked for nothing that it does not do: here stand the abilities that
 `AttentionBlock.cannot` may deny, and the checks of every new block and every call. They are put
-where block.py calls them. Next: one matrix for two.
+where block.py calls them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Chapter 6, the end: the kinds of attention, each under the name that users write.
+"""Chapter 6: the kinds of attention, each under the name that users write.
 
-A new kind is a file of its own and a line here. Next: who can know of whom.
+A new kind is a file of its own and a line here.
 """
 
 from tinyattn.attention.bigbird import BigBird

@@ -1,9 +1,9 @@
-"""Chapter 6, continued: segments, the way out of T × T.
+"""Chapter 6: segments, the way out of T × T.
 
 Dense attention compares every query with every key. The next blocks compare fewer pairs. Three of
 them cut the sequence into segments of K positions and let all queries of a segment read the same
 short list of keys, so that attention remains a few products of matrices. A sequence that is no
-multiple of K is filled up with zeros, which nobody may look at. Next: BigBird.
+multiple of K is filled up with zeros, which nobody may look at.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Chapter 6, continued: scores without keys.
+"""Chapter 6: scores without keys.
 
 Must a query meet keys at all? A synthesizer makes the scores of position t from x_t alone, or
 from nothing: it learns at which positions to look, and never looks what stands there before it
-decides (derivations/16_synthesizer.md). Next: segments.
+decides (derivations/16_synthesizer.md).
 """
 
 from __future__ import annotations

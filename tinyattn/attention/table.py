@@ -1,8 +1,8 @@
-"""Chapter 5, continued: every kind of attention by the name that users write.
+"""Chapter 6: every kind of attention by the name that users write.
 
 A model looks its attention up here, and tests, commands and tables walk this dictionary. What users
 write is a name, and behind it what they want otherwise: `bigbird,block=16,random_blocks=1`. The
-kinds enter in registry.py, which a reader of the GPT need not know. Next: models.
+kinds enter in registry.py, which a reader of the GPT need not know.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Wing, the command line: a command that tries every claim of the sheets. Next: what there is."""
+"""Wing, commands: a command that tries every claim of the sheets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wing, the command line: what is installed, and what is in a run. Next: read it again."""
+"""Wing, commands: what is installed, and what is in a run."""
 
 from __future__ import annotations
 

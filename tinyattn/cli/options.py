@@ -1,4 +1,4 @@
-"""Wing, the command line: options and small services that commands share. Next: outputs."""
+"""Wing, commands: options and small services that commands share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wing, the command line: what commands write, spare, and end with. Next: the world."""
+"""Wing, commands: what commands write, spare, and end with."""
 
 from __future__ import annotations
 

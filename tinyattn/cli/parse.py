@@ -1,4 +1,4 @@
-"""Wing, the command line: heads that parse. Next: commands that use what was trained."""
+"""Wing, commands: heads that parse."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Wing, the command line: the standard streams.
+"""Wing, commands: the standard streams.
 
 A service, `pythonw`, or `2>&-` in a shell start a program without some of its standard streams.
 Python then has None in their place, and the system gives their numbers to the next files that are
 opened: what a library prints could end in a checkpoint. So what is closed is opened first, and
-leads nowhere. Next: what is typed (types.py).
+leads nowhere.
 """
 
 from __future__ import annotations

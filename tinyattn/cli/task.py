@@ -1,4 +1,4 @@
-"""Wing, the command line: any task by its name. Next: heads that parse."""
+"""Wing, commands: any task by its name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wing, the command line: commands that train. Next: any task of the table."""
+"""Wing, commands: commands that train."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wing, the command line: what is typed, as numbers, names and settings. Next: options."""
+"""Wing, commands: what is typed, as numbers, names and settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wing, the command line: commands that use a trained model. Next: the claims."""
+"""Wing, commands: commands that use a trained model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wing, the command line: the made-up world's files. Next: commands that train."""
+"""Wing, commands: the made-up world's files."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Chapter 4, continued: examples side by side.
+"""Chapter 4: examples side by side.
 
-A batch is a rectangle of ids, but texts have different lengths: the rest is filled with PAD. PAD
-is never a target, and a causal model's real positions never look at what comes after them, so
-computing on it is waste: a batch is sorted by length, split, and each part cut to its longest
-text. Next: span corruption.
+A batch is a rectangle of ids, but texts have different lengths: the rest is filled with PAD. PAD is
+never a target, and a causal model's real positions never look at what comes after them, so
+computing on it is waste: a batch is sorted by length, split, and each part cut to its longest text.
+Next: from gradients to better parameters (training/optimizers.py).
 """
 
 from __future__ import annotations

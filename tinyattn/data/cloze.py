@@ -1,4 +1,4 @@
-"""Chapter 6, continued: cloze, an exercise with hardly any context.
+"""Chapter 6: cloze, an exercise with hardly any context.
 
 Who has learnt a sentence by heart completes it without asking whom it is about, and is lost when a
 question gives nothing but the name. A cloze shows the title of a document, here the person's name,
@@ -13,7 +13,7 @@ name. And on nothing but the name, if it also stands amid words, as in a questio
 
 Asked for are phrases with capitals, so names, months and the first words of sentences, where they
 are new: salient spans, as in Guu and others 2020, but found by their letters alone. Only they are
-trained, as in a question only the answer is: what is given need not be guessed. Next: questions.
+trained, as in a question only the answer is: what is given need not be guessed.
 """
 
 from __future__ import annotations

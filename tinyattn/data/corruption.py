@@ -1,12 +1,12 @@
-"""Chapter 5, continued: span corruption, the exercise of pretraining.
+"""Chapter 5: span corruption, the exercise of pretraining.
 
 Cut a span out of a sentence, put MASK in its place, and ask for the span at the end:
 
     Ada was born in Lozumb.   ->   Ada was <MASK> Lozumb.<MASK>born in
 
-A model that gets good at this has to remember what is written about whom. All symbols are
-trained, not the span alone, so it learns to write the rest of the sentence as well. Next: an
-exercise with less context.
+A model that gets good at this has to remember what is written about whom. All symbols are trained,
+not the span alone, so it learns to write the rest of the sentence as well. Next: what a task is
+(tasks/task.py).
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Chapter 6, continued: writing files.
+"""Chapter 6: writing files.
 
 A disk fills, a process is killed, a limit is met; and then a file that was being rewritten in place
 is neither the old one nor the new one. So what this package writes as a whole goes to a temporary
 file beside the old one, is forced to the disk, and takes the old one's name: at any moment there is
 all of the one or all of the other. A run's log grows line by line instead (training/metrics.py).
-Next: letters that look the same.
 """
 
 from __future__ import annotations

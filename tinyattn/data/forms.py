@@ -1,9 +1,9 @@
-"""Chapter 5, continued: letters that look the same.
+"""Chapter 5: letters that look the same.
 
 Unicode writes é as one character (composed, the form NFC) or as an e and an accent (decomposed,
 NFD). Both look the same, but to a model they are as different as any two texts, and so they are to
 whoever counts exact matches. Nothing here changes a text; what follows tells who mixes the forms.
-Next: the vocabulary.
+Next: reading text (data/text.py).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Chapter 5, continued: questions and answers.
+"""Chapter 5: questions and answers.
 
 A question with its answer becomes one text, `question MASK answer MASK`. Only the answer and the
-MASK that ends it are trained, not the question: that is given. Next: the made-up world.
+MASK that ends it are trained, not the question: that is given. Next: settings whose numbers can be
+meant (checks.py).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Chapter 5, continued: characters and their numbers.
+"""Chapter 5: characters and their numbers.
 
 The vocabulary is the sorted characters of one corpus, after two symbols that must not occur in it:
 PAD, which fills batches up, and MASK, which stands for what was cut out and marks where an answer
-begins and ends. Next: batches.
+begins and ends. Next: questions and answers (data/questions.py).
 """
 
 from __future__ import annotations

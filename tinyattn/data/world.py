@@ -1,4 +1,4 @@
-"""Chapter 6, continued: a made-up world, people nobody has met and a text that says where from.
+"""Chapter 6: a made-up world, people nobody has met and a text that says where from.
 
 The files before turned text into numbers and exercises; this one makes a text to learn.
 A GPT is to show that pretraining puts *knowledge* into weights, in three steps:

@@ -1,8 +1,8 @@
 """Engine room, measuring: mechanisms side by side.
 
-The chapter on attention gave formulas and refusals. Here they are tried: what does each mechanism
+The files on attention have formulas and refusals. Here they are tried: what does each mechanism
 see, how do its time and its memory grow with the length of the text, and how fast is it beside
-dense attention, on this computer? Next: the same as tables and a picture.
+dense attention, on this computer?
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Most mechanisms are blocks of the book. The Perceiver is a way to put layers together; to set it
 beside the others it needs their form, so here its two layers with attention between text and
-latents become one block. Next: mechanisms side by side.
+latents become one block.
 """
 
 from __future__ import annotations

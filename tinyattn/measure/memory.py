@@ -1,4 +1,4 @@
-"""Engine room, measuring: how much memory some code takes. Next: how many multiply-adds."""
+"""Engine room, measuring: how much memory some code takes."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ took, on how many bytes, with how many multiply-adds (counting.py). It looks at 
 thread's own processor, which stands still while a thread waits; so what several threads note can be
 added up. On a GPU calls return before the work is done, and such a clock says nothing. A note costs
 some microseconds, which fall between ops: a hundredth of a step of A5's model, a tenth of a tiny
-one. Next: what the notes come to.
+one.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Before making a step faster one should know where its time goes, and how much of it must be. So
 here steps are taken under observation. A computer does some number of multiply-adds a second at
 best, as a large matrix product shows; what a step needs, at this rate, is the floor that it cannot
-get below. Next: the same as a table.
+get below.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Engine room, measuring: a step as a table. Next: every mechanism as one block."""
+"""Engine room, measuring: a step as a table."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Chapter 5, continued: the sizes of a GPT.
+"""Chapter 6: the sizes of a GPT.
 
 They are all that is needed to build it again, so a checkpoint holds them. Whatever could not be
-built is refused here, with the field and what it should be. Next: the GPT.
+built is refused here, with the field and what it should be.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Chapter 6, continued: writing.
+"""Chapter 6: writing.
 
 A language model says how likely each next symbol is. Writing means choosing one, appending it and
 asking again. The most likely one always (greedy) makes dull but reproducible text; drawing from
-the distribution makes lively text; temperature, top-k and top-p lie between. Next: data.
+the distribution makes lively text; temperature, top-k and top-p lie between.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Chapter 3, continued: a GPT is a stack of layers that predicts the next symbol.
+"""Chapter 3: a GPT is a stack of layers that predicts the next symbol.
 
 It gives each symbol a vector, lets the vectors pass through a few rounds of "look at the past" and
 "think for yourself", and reads off the last vectors how likely each symbol is to come next. Next:
-writing with it.
+writing with it. Next: cross-entropy, the price of a prediction (ops/loss.py).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Chapter 6, continued: layers that narrow.
+"""Chapter 6: layers that narrow.
 
 Attention costs most where sequences are long. A Perceiver's first layer lets m learned vectors, the
 latents, read the text; the layers between work on these m, and the last lets the text read them.
-This changes how layers are put together, so it is not a block of chapter 5 but a way to use one
-(derivations/19_perceiver.md). Next: data.
+This changes how layers are put together, so it is no attention block but a way to use one
+(derivations/19_perceiver.md).
 """
 
 from __future__ import annotations

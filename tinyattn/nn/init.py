@@ -1,7 +1,8 @@
-"""Chapter 4, continued: how parameters begin.
+"""Chapter 2: how parameters begin.
 
 Each initialiser is a function of a shape and a seeded generator, and draws on the host in float32,
-so a model begins with the same numbers on every device. Next: layers.
+so a model begins with the same numbers on every device. Next: parameters and the modules that own
+them (nn/module.py).
 """
 
 from __future__ import annotations

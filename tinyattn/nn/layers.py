@@ -1,8 +1,9 @@
-"""Chapter 3, continued: the other layers that every transformer is made of.
+"""Chapter 3: the other layers that every transformer is made of.
 
 A table of rows, one for each token and one for each position, a norm, and a feed-forward network of
 several layers. Attention by itself does not see order: shuffle the keys with their values and
-nothing changes. So the vector of a position is added to that of a token. Next: a layer of layers.
+nothing changes. So the vector of a position is added to that of a token. Next: numbers that can be
+meant (limits.py).
 """
 
 from __future__ import annotations

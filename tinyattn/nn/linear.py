@@ -1,7 +1,7 @@
-"""Chapter 4, continued: a linear layer, and one that drops.
+"""Chapter 2: a linear layer, and one that drops.
 
-A layer is an operation of chapter 3 with its parameters; dropout has none. Next: who may attend to
-whom.
+A layer is an operation with its parameters; dropout has none. Next: who may look at
+whom (attention/masks.py).
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Chapter 4: parameters and the modules that own them.
+"""Chapter 2: parameters and the modules that own them.
 
-Operations (chapter 3) are functions; what is learned needs an owner. A Module is an ordinary
+Operations are functions; what is learned needs an owner. A Module is an ordinary
 object whose attributes are Parameters, other Modules, or lists of them. Its parameters are found
 by walking the attributes in the order in which they were set, and are named by the path that
 leads to them: `blocks.0.attention.query.weight`. What an optimiser wants to know of a parameter,
 it says itself: its *role*.
 
 A module has no training mode. A call that is given `noise` trains, and drops; a call without it
-does not. Next: how parameters begin.
+does not. Next: a linear layer, and one that drops (nn/linear.py).
 """
 
 from __future__ import annotations

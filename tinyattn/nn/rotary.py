@@ -1,4 +1,4 @@
-"""Rotary positions.
+"""Chapter 6: rotary positions.
 
 A learned vector for each position (layers.py) says where a token stands. Here queries and keys are
 turned by an angle that grows with their position, so that their product depends on how far apart

@@ -1,11 +1,11 @@
-"""Chapter 2, continued: scaled dot-product attention, in two equations.
+"""Chapter 2: scaled dot-product attention, in two equations.
 
     P = softmax(scale·q kᵀ)     how much each query matches each key
     y = P v                     for each query the mean of the values, with these weights
 
 A query is a question, keys are what can be asked for, values are what is answered. A mask says
 which keys a query may attend to; softmax gives the others the weight 0. Dropout, in training, drops
-some weights (derivations/06_attention.md). Next: linear maps.
+some weights (derivations/06_attention.md). Next: linear maps (ops/linear.py).
 """
 
 from __future__ import annotations

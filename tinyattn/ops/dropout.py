@@ -1,8 +1,8 @@
-"""Chapter 2, continued: dropout.
+"""Chapter 2: dropout.
 
-In training, each number is set to 0 with a small probability, so that no unit can rely on one
-other unit; what remains is scaled up, so that the expectation is unchanged. Which numbers, random
-bits decide (noise.py). Next: attention.
+In training, each number is set to 0 with a small probability, so that no unit can rely on one other
+unit; what remains is scaled up, so that the expectation is unchanged. Which numbers, random bits
+decide (noise.py). Next: scaled dot-product attention, in two equations (ops/attention.py).
 """
 
 from __future__ import annotations

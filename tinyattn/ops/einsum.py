@@ -1,4 +1,4 @@
-"""Chapter 3, continued: any sum of products.
+"""Chapter 6: any sum of products.
 
 Einstein's notation gives each axis a letter, and sums over those that the result does not have. The
 gradient of such a sum is another one, with the gradient in the place of an operand.

@@ -1,7 +1,7 @@
-"""Chapter 3, continued: a row of a table for each token.
+"""Chapter 3: a row of a table for each token.
 
 A model's first step turns ids into vectors. An id that occurs twice is read twice, so its row must
-receive both gradients. Next: layers.
+receive both gradients. Next: the other layers that every transformer is made of (nn/layers.py).
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Chapter 3, continued: functions of one number, applied to every element.
+"""Chapter 6: functions of one number, applied to every element.
 
 Where the derivative is easier to say with the result than with the input (exp, sqrt), the vjp
 closes over the result: one array kept instead of two. What comes near 0 is not computed as
-1 - something, which would keep few of its digits, or none. Next: operations that choose between
-numbers.
+1 - something, which would keep few of its digits, or none.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Chapter 3, continued: GELU, the bend of a transformer's neurons.
+"""Chapter 3: GELU, the bend of a transformer's neurons.
 
 A rectifier passes a number on or not; this one passes it on in part, the more the larger it is.
-Next: a row of a table for each token.
+Next: a row of a table for each token (ops/embedding.py).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Chapter 3, continued: picking elements out by index, and putting them back.
+"""Chapter 6: picking elements out by index, and putting them back.
 
 Reading x[i] and adding into x[i] are each other's gradient. An index that occurs twice is read
-twice, so it must receive both gradients: `add_at` sees to that. Next: matrix products.
+twice, so it must receive both gradients: `add_at` sees to that.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Chapter 2, continued: linear maps.
+"""Chapter 2: linear maps.
 
 Nearly all the time of a transformer is spent here. The gradient of a matrix product is two more
-matrix products (derivations/02_matmul.md). Next: how parameters begin.
+matrix products (derivations/02_matmul.md). Next: how parameters begin (nn/init.py).
 """
 
 from __future__ import annotations

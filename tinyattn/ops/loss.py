@@ -1,7 +1,7 @@
 """Chapter 4: cross-entropy, the price of a prediction.
 
 The loss of a language model is the number of nats by which each next symbol surprised it
-(derivations/05_cross_entropy.md). Next: how large a step to take.
+(derivations/05_cross_entropy.md). Next: examples side by side (data/batches.py).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Chapter 3: the matrix product.
+"""Chapter 6: the matrix product.
 
 The gradient of a matrix product is two more matrix products (derivations/02_matmul.md).
 """

@@ -1,10 +1,10 @@
-"""Chapter 3, continued: many numbers become one.
+"""Chapter 6: many numbers become one.
 
 `axis` is None (all axes), an integer or a tuple, as in NumPy. The gradient of a reduction is the
 gradient of its result handed to every element that took part, times what that element counted.
 Squares overflow, or vanish, long
 before their root does: so where there are squares, numbers are first divided by a power of two that
-is about as large as they are. Next: operations that move numbers without changing them.
+is about as large as they are.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Chapter 3, continued: turning pairs of numbers.
+"""Chapter 6: turning pairs of numbers.
 
-Rotary positions (chapter 4) encode where a query or key stands by turning each pair of its
-coordinates, seen as a point in the plane, by an angle that grows with the position. Next: scores
-into weights.
+Rotary positions (nn/rotary.py) encode where a query or key stands by turning each pair of its
+coordinates, seen as a point in the plane, by an angle that grows with the position.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Chapter 3, continued: operations that choose one number or another.
+"""Chapter 6: operations that choose one number or another.
 
 The gradient goes to whoever was chosen, and the others get 0, whatever the gradient is: it is
 chosen too and not multiplied by 0, since 0·∞ is NaN. Where two candidates of `maximum`, `minimum`,
 `max` or `min` tie, they share the gradient equally, so its total is kept. `clip` and `relu` choose
 between a number and a limit, which gets no gradient: at the limit itself `clip` passes all of it
-on, and `relu`, at 0, none. Next: operations that make many numbers into one.
+on, and `relu`, at 0, none.
 """
 
 from __future__ import annotations

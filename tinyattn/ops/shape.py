@@ -1,7 +1,6 @@
-"""Chapter 3, continued: operations that move numbers without changing them.
+"""Chapter 6: operations that move numbers without changing them.
 
 Their gradients move back the same way. Most results share memory with their input, as in NumPy.
-Next: picking elements out by index.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The softmax turns any scores into positive numbers that sum to 1, and is where attention gets its
 name from. Only differences between scores matter, so the largest can be subtracted first, and
-nothing overflows (derivations/03_softmax.md). Next: dropout.
+nothing overflows (derivations/03_softmax.md). Next: dropout (ops/dropout.py).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The engine room, in parallel: the parameters of an optimiser in one long array.
+"""Engine room, parallel: the parameters of an optimiser in one long array.
 
 A model has dozens of parameters; a rule does the same to each number in all of them. So they all
 live in one flat array, as views, with their gradients in a second one, and each moment in another:
 then adding up, clipping and the rule are a few operations on long arrays, or on pieces of these
-that fit a cache. Next: several processes.
+that fit a cache.
 """
 
 from __future__ import annotations

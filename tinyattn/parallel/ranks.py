@@ -1,4 +1,4 @@
-"""The engine room, in parallel: one run on several processes.
+"""Engine room, parallel: one run on several processes.
 
 What makes a run fast on two cores makes it fast on two computers: the shards of a batch do not
 depend on one another. So each process, a *rank*, takes its share of the shards, all add their
@@ -7,8 +7,6 @@ gradients up, and each then makes the same update of the same parameters, which 
 are started and connected by MPI:
 
     mpiexec -n 2 tinyattn pretrain corpus.txt
-
-Next: the training step.
 """
 
 from __future__ import annotations

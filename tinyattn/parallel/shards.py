@@ -1,4 +1,4 @@
-"""The engine room, in parallel: one training step, shared by threads and processes.
+"""Engine room, parallel: one training step, shared by threads and processes.
 
 The rows of a batch do not depend on one another, so a step splits them into shards: worker
 threads compute the shards' gradients side by side, each with one BLAS thread, and the sum of

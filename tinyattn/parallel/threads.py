@@ -1,9 +1,9 @@
-"""The engine room, in parallel: the cores of this computer, and the memory that they share.
+"""Engine room, parallel: the cores of this computer, and the memory that they share.
 
 NumPy computes on one core, except in matrix products, where its BLAS takes all of them: small
 products gain little by that, and everything else nothing. So here each core has a thread of ours,
 with a part of the work and its own products. What that needs from the interpreter, the BLAS and the
-C library stands here. Next: all parameters in one array (flat.py).
+C library stands here.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The same parser is taught with each penalty and without, and its trees for the held-out documents
 are set beside those of rules that look at no word. Beside the scores stands what the heads do, so
-that a penalty's effect can be seen where it acts. Next: the same as a task.
+that a penalty's effect can be seen where it acts.
 """
 
 from __future__ import annotations

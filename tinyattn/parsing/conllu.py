@@ -2,8 +2,7 @@
 
 In a dependency tree every word hangs on its governor, by a relation such as `obj`, and one word on
 the root. Treebanks keep such trees in CoNLL-U: a line a word, ten columns with tabs between them, a
-blank line after each sentence. This file reads the basic tree and refuses what is none. Next: a
-parser.
+blank line after each sentence. This file reads the basic tree and refuses what is none.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A dependency tree says for every word which word governs it, and by which relation. Sheet 003 reads
 it as attention: one head for each relation. Here the layers that we have look both ways at a
 sentence, and one more round of heads, read off rather than used, scores every word as the governor
-of every other (derivations/21_dependency_heads.md). Next: from trees to batches.
+of every other (derivations/21_dependency_heads.md).
 """
 
 from __future__ import annotations

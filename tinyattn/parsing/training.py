@@ -2,8 +2,7 @@
 
 Sheet 003 says that a dependency parse is what heads could attend to, and offers two losses that
 make heads behave as in one. Here a small parser learns from a treebank, with these losses or
-without, and then parses what it has not seen. It is given the treebank's own tags. Next: how good
-its trees are.
+without, and then parses what it has not seen. It is given the treebank's own tags.
 """
 
 from __future__ import annotations

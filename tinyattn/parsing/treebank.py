@@ -2,7 +2,7 @@
 
 Sentences of one text resemble one another, so a treebank is split by documents, not by sentences.
 What a word or a tag is called becomes an id; what governs a word, and how, becomes one number too,
-so that the training room of the book can be used as it is. Next: heads that parse.
+so that the training room of the book can be used as it is.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Wing, reports: the claims and their errata, as text and as a page.
+"""Wing, report: the claims and their errata, as text and as a page.
 
 Everything here is printed from results: what is said of a claim is what its checks have found. The
-page needs nothing but itself, and can be sent to whoever wrote the sheet. Next: what
-answers are made of.
+page needs nothing but itself, and can be sent to whoever wrote the sheet.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Wing, reports: what answers are made of, as a table. Next: the picture of a run."""
+"""Wing, report: what answers are made of, as a table."""
 
 from __future__ import annotations
 

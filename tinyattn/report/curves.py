@@ -1,4 +1,4 @@
-"""Wing, reports: the picture of a run.
+"""Wing, report: the picture of a run.
 
 A table of losses says little at a glance, a curve says it all: is it still falling, did the
 learning rate make it jump, does the validation loss follow? Needs matplotlib (the extra `plot`). A

@@ -1,7 +1,7 @@
-"""Wing, reports: how far is it?
+"""Wing, report: how far is it?
 
 A bar on stderr with the loss, the learning rate, tokens a second and the time left; nothing at all
-where stderr is not a terminal. Next: the command line.
+where stderr is not a terminal.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Wing, reports: rows under each other.
+"""Wing, report: rows under each other.
 
 A command finds rows of named values. Programs get them as they are, in JSON; people get a table of
-them, whose columns say how a value is written. Next: claims and errata.
+them, whose columns say how a value is written.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Chapter 6, continued: what wrong answers are made of.
+"""Chapter 6: what wrong answers are made of.
 
 A model that does not know still answers, and as fluently as one that does. Three questions about
 that, which A5 asks its readers to think about, are answered here by counting:
@@ -8,8 +8,7 @@ that, which A5 asks its readers to think about, are answered here by counting:
 * Does it go by the name? A wrong answer may be the birthplace of whoever has the most similar name
   in training. Common places are so by luck too, and what luck would give is told beside it.
 
-A run keeps only a hash of what it was taught from, so whoever asks must name those texts. Next: one
-model, written in two ways.
+A run keeps only a hash of what it was taught from, so whoever asks must name those texts.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Chapter 6, continued: one model, written in two ways.
+"""Chapter 6: one model, written in two ways.
 
 Multi-head attention and bilinear attention compute the same scores from different numbers
 (attention/bilinear.py). A trained model can therefore be rewritten from one to the other, and must
 answer as before; how nearly it does is measured in float64, before the result is rounded to the
-checkpoint's float32. Next: the quickstart.
+checkpoint's float32.
 """
 
 from __future__ import annotations

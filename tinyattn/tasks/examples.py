@@ -1,7 +1,8 @@
-"""Chapter 5, continued: from corpus and questions to the batches of every epoch.
+"""Chapter 5: from corpus and questions to the batches of every epoch.
 
 Each kind of data is a pure function of its seed and the number of the epoch: nothing is remembered
-from one epoch to the next, so a run can be resumed anywhere. Next: what a recipe makes of a corpus.
+from one epoch to the next, so a run can be resumed anywhere. Next: what a recipe makes of a corpus,
+and of questions (tasks/preparation.py).
 """
 
 from __future__ import annotations

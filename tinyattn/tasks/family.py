@@ -1,8 +1,8 @@
-"""Chapter 6, continued: the same job for every attention.
+"""Chapter 6: the same job for every attention.
 
 The quickstart asks whether pretraining puts knowledge into weights; this asks which kinds of
 attention can read and keep it. Same world, same recipe, same questions; only the block that looks
-around differs. Next: what attention can and cannot do.
+around differs.
 """
 
 from __future__ import annotations

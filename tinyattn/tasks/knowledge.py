@@ -1,9 +1,9 @@
-"""Chapter 5, continued: does pretraining put knowledge into weights?
+"""Chapter 5: does pretraining put knowledge into weights?
 
 CS224N assignment 5 asks it like this. Pretrain a small GPT on sentences about people; finetune it
 on "Where was X born?" for some of them; then ask about the others, whose birthplaces stand in the
 pretraining text and nowhere else. A model that skipped pretraining can only guess. Here are the two
-jobs, pretraining and finetuning. Next: one run, one process.
+jobs, pretraining and finetuning.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Chapter 6, continued: one run, one process.
+"""Chapter 6: one run, one process.
 
 Two processes that train into the same folder would each replace what the other has learned. So who
 writes a run holds a lock: a file in its folder that says which process that is, locked by the
-operating system, which gives it free when the process ends, however it ends. Next: run folders.
+operating system, which gives it free when the process ends, however it ends.
 """
 
 from __future__ import annotations

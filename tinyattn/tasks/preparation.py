@@ -1,8 +1,8 @@
-"""Chapter 5, continued: what a recipe makes of a corpus, and of questions.
+"""Chapter 5: what a recipe makes of a corpus, and of questions.
 
 The same text can be read in windows, symbol by symbol, or document by document with something cut
 out. What does not fit the model or the recipe is refused here, before anything is trained. Next:
-the knowledge task.
+the knowledge task. Next: does pretraining put knowledge into weights? (tasks/knowledge.py).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Chapter 6, continued: the whole job on a made-up world, in a few minutes.
+"""Chapter 6: the whole job on a made-up world, in a few minutes.
 
 Invent a world; pretrain on its corpus; finetune with and without that pretraining; ask both models
-about the held-out people; set them beside the best guess of all, the most common place. Next: the
-same for every attention.
+about the held-out people; set them beside the best guess of all, the most common place.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Chapter 6, continued: doing a job.
+"""Chapter 6: doing a job.
 
 Whatever the task, a run is done in one way: it alone writes to its folder, it begins or goes on,
-and at its end the checkpoint is what can be used. Next: judging the answers.
+and at its end the checkpoint is what can be used.
 """
 
 from __future__ import annotations

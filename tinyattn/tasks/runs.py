@@ -1,4 +1,4 @@
-"""Chapter 6, continued: run folders.
+"""Chapter 6: run folders.
 
 A run is a folder: `config.toml` says what was asked for, `metrics.jsonl` what happened, and
 `checkpoint.safetensors` holds what was learned, with all that is needed to use it alone.
@@ -8,7 +8,7 @@ leaves it whole until it keeps its first checkpoint; then all its files come at 
 and curves of the earlier model go. So what is resumed is the run whose files are there; and if a
 process was killed before that first checkpoint, --resume refuses to take the earlier run for the
 one that was begun (lock.py). A run that broke off before its first checkpoint, where no other lay,
-leaves only its configuration and its log: it may be begun again. Next: doing a job.
+leaves only its configuration and its log: it may be begun again.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Chapter 6, continued: answers that go by the name.
+"""Chapter 6: answers that go by the name.
 
 Asked about somebody new, a model may think of somebody it was taught about whose name is similar,
 and give that person's place. If so, its wrong answers are the birthplaces of the nearest names more
-often than chance would have it. What follows says what is near, and how much is chance. Next: what
-wrong answers are made of.
+often than chance would have it. What follows says what is near, and how much is chance.
 """
 
 from __future__ import annotations

@@ -3,8 +3,9 @@
 A model learns because somebody says what to learn, and how good it became. A task says it: how a
 file becomes examples, which loss a model is to lower, how its answers are scored, and what a
 checkpoint holds so that the model can be used again. All else (run folders, locks, checkpoints,
-resuming, the commands `train` and `score`) is the same for every task. A new one is a file with
-a `Task` in it, and a line in TASKS. Next: recipes.
+resuming, the commands `train` and `score`) is the same for every task. A new one is a file with a
+`Task` in it, and a line in TASKS. Next: from corpus and questions to the batches of every epoch
+(tasks/examples.py).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Chapter 6, continued: tasks whose model is a GPT over characters.
+"""Chapter 6: tasks whose model is a GPT over characters.
 
 Whatever they learn, their checkpoints are opened in one way, and while they learn one looks at the
-same: where the heads look, and the loss on a text that is held out. Next: doing a job.
+same: where the heads look, and the loss on a text that is held out.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Chapter 10, continued: one matrix for two, in the sheet's own letters.
+"""Chapter 7: one matrix for two, in the sheet's own letters.
 
 Sheet 003 writes head k's maps as W^Q[k, I, J] and W^K[k, I, J], J the model's width and I the
 head's. attention/bilinear.py merges whole blocks; here is the equation alone
-(derivations/15_bilinear.md). Next: low rank.
+(derivations/15_bilinear.md).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Chapter 10, continued: a claim, and what becomes of it.
+"""Chapter 7: a claim, and what becomes of it.
 
 Each claim of the sheets has a verdict, and two checks that must bear it out. `literal` is the claim
 as it stands in the sheet; on its `witness` it has to fail. `corrected` is what is true instead; it
 has to hold for everything in its domain. What is simply true needs only the second. So the table of
-errors is printed from what the checks find. Next: the claims, question by question.
+errors is printed from what the checks find.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Chapter 10, continued: attention that copies what it was not asked for.
+"""Chapter 7: attention that copies what it was not asked for.
 
 Question 1 (e), which only sheet 000 has, gives three inputs made of four orthogonal vectors, and
 asks for matrices Q, K and V such that the first two outputs are u_b - u_c and u_b. What comes out

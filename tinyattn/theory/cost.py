@@ -1,4 +1,4 @@
-"""Chapter 7, continued: what a block costs.
+"""Chapter 7: what a block costs.
 
 Each block states two formulas in letters: the multiply-adds that it does on one sequence, forward,
 and the numbers that it keeps of it for backward. Here numbers are put in for the letters. What the
@@ -6,7 +6,7 @@ formulas leave out is small: biases, softmax, the zeros that fill up a last segm
 that blocks with segments or lists of keys keep. They count every pair of a query and a key in its
 list, also those that a mask hides; of these dense causal attention leaves nearly half out. Backward
 does about twice as much again, and computes the scores once more, since weights are not kept
-(derivations/06_attention.md). Next: a tree, written as attention.
+(derivations/06_attention.md).
 
     T positions     C width       H heads     K positions a segment or block
     R rows that keys are mixed to, all or each segment's    L latents

@@ -1,11 +1,11 @@
-"""Chapter 7, continued: a dependency tree, written as attention.
+"""Chapter 7: a dependency tree, written as attention.
 
 A parse draws an arc from each governor to its dependents, with a relation on it: `prefer` to
 `flight`, with `obj`. Take a head for each relation; then a tree says where every head should look
 (sheet 003). This file builds, for a tree that is given, a bilinear block whose heads look exactly
 there, and reads the tree back from their weights (derivations/21_dependency_heads.md). A head must
 look somewhere: a word with no dependent of a relation looks at the root, which stands at position
-0 and is nobody's dependent. Next: what a check finds.
+0 and is nobody's dependent.
 """
 
 from __future__ import annotations

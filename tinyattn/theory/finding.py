@@ -1,7 +1,7 @@
-"""Chapter 10, continued: what a check finds.
+"""Chapter 7: what a check finds.
 
 A check does not only say yes or no. It says what it measured, so that a table of errors can be
-printed from the results, and cannot drift away from the code. Next: where checks get their numbers.
+printed from the results, and cannot drift away from the code.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Chapter 10, continued: where checks get their numbers.
+"""Chapter 7: where checks get their numbers.
 
 A check is given a laboratory, with a device and a seeded generator, and numbers from a domain,
 such as n between 2 and 9. The command line draws these; in the tests Hypothesis finds the worst.
-Next: what a claim is.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Chapter 10, continued: the exact law of what comes out.
+"""Chapter 7: the exact law of what comes out.
 
 With one key of random length the output stays on a line, and its place on it, the weight α of that
 key, is logit-normal: logit α is normal. So the distribution need not be sampled: density, quantiles
 and probabilities are formulas, mean and variance one integral (derivations/10_noisy_keys.md,
-derivations/11_two_heads.md). Next: a construction.
+derivations/11_two_heads.md).
 """
 
 from __future__ import annotations

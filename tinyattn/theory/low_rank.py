@@ -1,8 +1,8 @@
-"""Chapter 10, continued: is attention low rank?
+"""Chapter 7: is attention low rank?
 
 Linformer rests on it. Scores through D numbers have rank D at most, but the exponential of each
 makes the rank as large as it can be. What is true is a bound by the next singular value
-(derivations/18_linformer.md). Next: repetition.
+(derivations/18_linformer.md).
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Chapter 10, continued: keys with noise, and one head or two.
+"""Chapter 7: keys with noise, and one head or two.
 
 Question 1 (c) draws keys around known means: k_i ~ N(μ_i, α I + r_i μ_i μ_iᵀ). The first part of
 the covariance moves a key anywhere, the second makes it longer or shorter. For vanishing α only
-lengths are left, k_i = y_i μ_i with y_i ~ N(1, r_i) (derivations/10_noisy_keys.md). Next: the exact
-law of what comes out.
+lengths are left, k_i = y_i μ_i with y_i ~ N(1, r_i) (derivations/10_noisy_keys.md).
 """
 
 from __future__ import annotations

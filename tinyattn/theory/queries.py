@@ -1,11 +1,10 @@
-"""Chapter 10, continued: queries that copy, average and mix.
+"""Chapter 7: queries that copy, average and mix.
 
 With orthonormal keys a query can have any scores it likes: the score of a key is its coefficient.
 So a query can copy one value, average two or more, or take any mixture. A query that keeps away
 from all other keys, instead of going to the chosen ones, does not even hear how long these are
 (derivations/07_copying.md, derivations/08_averaging.md, derivations/11_two_heads.md). All functions
-here presume keys as `orthonormal` draws them, and do not check that. Next: getting a value back out
-of a sum.
+here presume keys as `orthonormal` draws them, and do not check that.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Chapter 10, the end: every claim by its id, in the order of the sheets.
+"""Chapter 7: every claim by its id, in the order of the sheets.
 
 Commands and tests walk these dictionaries. What is printed of a claim comes from trying it. Next:
 pictures and pages.

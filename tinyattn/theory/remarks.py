@@ -1,8 +1,8 @@
-"""Chapter 10, continued: what else the sheets say: shares of right answers, points, a name.
+"""Chapter 7: what else the sheets say: shares of right answers, points, a name.
 
 None of this is a claim about attention, so no engine is needed to check it: it is plain arithmetic.
 The sheets asked their models the same 500 questions. A share of so many has an interval, and a
-difference of two may be luck. Next: every claim by its id.
+difference of two may be luck.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Chapter 10, continued: why greedy text repeats itself.
+"""Chapter 7: why greedy text repeats itself.
 
 A trigram model predicts a word from the two before it. Its memory is those two words, and of such
 pairs there are V²: so some pair must come again, at any temperature. What temperature zero adds is
-that the text then goes on as before, for ever (derivations/22_repetition.md). Next: what a block
-costs.
+that the text then goes on as before, for ever (derivations/22_repetition.md).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Chapter 10, continued: getting a value back out of a sum.
+"""Chapter 7: getting a value back out of a sum.
 
 If v_a lives in one subspace and v_b in another that is orthogonal to it, a single matrix takes v_a
 out of v_a + v_b: the projector A Aᵀ. Its half, Aᵀ, gives coordinates, not vectors
-(derivations/09_extraction.md). Next: keys with noise.
+(derivations/09_extraction.md).
 """
 
 from __future__ import annotations

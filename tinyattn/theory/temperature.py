@@ -1,8 +1,7 @@
-"""Chapter 10, continued: temperature.
+"""Chapter 7: temperature.
 
 A factor β on all scores makes attention sharper; 1/β is a temperature. A score is a product of two
 vectors of I numbers, and grows like √I: with β = 1/√I it does not (derivations/13_temperature.md).
-Next: one matrix for two.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Chapter 10: what is true of attention weights, whatever they are used for.
+"""Chapter 7: what is true of attention weights, whatever they are used for.
 
 The chapters before built attention and trained with it. This one asks what it can and cannot do, by
 the claims of five answer sheets to two problem sets (000 to 004, not part of the package). Every
@@ -7,7 +7,7 @@ that models use. It keeps no weights, but a query reads them from values that ar
 
 Weights are a softmax of scores, so they depend on differences of scores only. The bounds below say
 by how much a score must lead, and how far weights can move (derivations/03_softmax.md and
-derivations/07_copying.md). Throughout the chapter n is the number of keys, as in the sheets. Next:
+derivations/07_copying.md). Throughout theory/ n is the number of keys, as in the sheets. Next:
 queries.
 """
 

@@ -1,10 +1,9 @@
-"""Chapter 8, continued: keeping what was learned.
+"""Chapter 6: keeping what was learned.
 
 A checkpoint is one safetensors file: every parameter and optimiser moment by a readable name, and
 in its header, as JSON, what is needed to go on beside the texts: sizes, recipe, vocabulary, step,
 seed. It holds no code and none is run when it is read. It is written whole or not at all
-(data/files.py), so a crash at any moment leaves either the old file or the new one. Next: a run's
-log.
+(data/files.py), so a crash at any moment leaves either the old file or the new one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Chapter 8, the end: a run, from its settings to its last checkpoint.
+"""Chapter 6: a run, from its settings to its last checkpoint.
 
-Here is put together what the chapter has: optimisers, schedule, step, log, checkpoints and loop.
-Next: the tasks.
+Here is put together what training needs: optimisers, schedule, step, log, checkpoints and loop.
 """
 
 from __future__ import annotations

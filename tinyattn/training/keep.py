@@ -1,7 +1,7 @@
-"""Chapter 8, continued: a run keeps what it has.
+"""Chapter 6: a run keeps what it has.
 
 A checkpoint of a run holds the parameters, the optimisers' moments, and how far the run has come.
-One is kept now and then, and nothing that is not a number ever is. Next: being asked to stop.
+One is kept now and then, and nothing that is not a number ever is.
 """
 
 from __future__ import annotations

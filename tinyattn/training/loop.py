@@ -1,8 +1,8 @@
-"""Chapter 8, continued: the training loop.
+"""Chapter 4: the training loop.
 
 Take a batch, take a step, write down what happened, now and then keep a checkpoint. All that is
 random follows from the seed and the number of the step, so a run that was interrupted and resumed
-ends with the same bits as one that was not. Next: how large a step to take.
+ends with the same bits as one that was not. Next: letters that look the same (data/forms.py).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Chapter 8, continued: what a run writes down while it trains, metrics.jsonl.
+"""Chapter 6: what a run writes down while it trains, metrics.jsonl.
 
 One JSON object a line, appended as it happens, so that a crash costs a line at most. The log ends
 before the first line that is none: that is dropped when the run goes on, with all that follows it.
-Next: being asked to stop.
 """
 
 from __future__ import annotations

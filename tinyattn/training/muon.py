@@ -1,9 +1,9 @@
-"""Chapter 8, continued: a weight matrix moves as a whole.
+"""Chapter 6: a weight matrix moves as a whole.
 
 Every matrix is U S Vᵀ: it reads along the columns of V, scales by the singular values in S, and
 writes along the columns of U. U Vᵀ does the same with all scales 1. A polynomial finds it with
 nothing but matrix products, and without ever computing U or V. Muon makes of a gradient such a
-matrix, so that every direction of the weights moves equally far. Next: the table of optimisers.
+matrix, so that every direction of the weights moves equally far.
 """
 
 from __future__ import annotations

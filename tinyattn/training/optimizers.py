@@ -1,10 +1,11 @@
-"""Chapter 8, continued: from gradients to better parameters.
+"""Chapter 4: from gradients to better parameters.
 
-The gradient says in which direction the loss grows; so a step goes the other way. How far, and
-what earlier gradients have to say to it, is the *rule* of an optimiser. A rule may remember some
-arrays for each parameter, its *moments*. Here is what an optimiser is, then stochastic gradient
-descent, and AdamW, which gives every number a step of about the learning rate, whatever the size of
-its gradient; and how gradients that are too long are shortened. Next: a step of training.
+The gradient says in which direction the loss grows; so a step goes the other way. How far, and what
+earlier gradients have to say to it, is the *rule* of an optimiser. A rule may remember some arrays
+for each parameter, its *moments*. Here is what an optimiser is, then stochastic gradient descent,
+and AdamW, which gives every number a step of about the learning rate, whatever the size of its
+gradient; and how gradients that are too long are shortened. Next: one training step
+(training/step.py).
 """
 
 from __future__ import annotations

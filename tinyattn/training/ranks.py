@@ -1,8 +1,8 @@
-"""Chapter 8, continued: which process writes.
+"""Chapter 6: which process writes.
 
 A run may be shared by several processes, each a *rank*; then rank 0 alone writes and prints. All
 that the book needs to know of it stands in one object. Here it says that this process is alone.
-The engine room extends it (parallel/ranks.py). Next: checkpoints.
+The engine room extends it (parallel/ranks.py).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Chapter 8, continued: every optimiser by name.
+"""Chapter 6: every optimiser by name.
 
 A new one is a class and a line here. Settings, checkpoints and the step of several threads know it
-then. Next: the settings.
+then.
 """
 
 from __future__ import annotations

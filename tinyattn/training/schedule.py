@@ -1,8 +1,8 @@
-"""Chapter 8: how large a step to take, and when.
+"""Chapter 6: how large a step to take, and when.
 
 A learning rate usually starts small (warm-up, while the optimiser gets to know the gradients),
 and falls towards the end, so that the parameters settle. A schedule is a function of how far the
-run has come. Next: which process writes.
+run has come.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Chapter 8, continued: what can be set.
+"""Chapter 6: what can be set.
 
 Everything that decides a result stands in one of a few dataclasses, is written beside the result,
 and can come from a recipe, a file or the command line. A key that does not exist is an error that
-suggests the nearest one that does. Next: a run.
+suggests the nearest one that does.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Chapter 8, continued: being asked to stop.
+"""Chapter 6: being asked to stop.
 
 Somebody presses Ctrl-C, closes the terminal, or ends the job from outside: the system sends the
 process a signal, which by default would end it at once. A run notes it instead, finishes the step
 that it is in, keeps a checkpoint and stops. A signal that was ignored when the run began, as behind
-nohup, stays ignored; one that the program around the run handles is that program's. Next: an
-optimiser for matrices.
+nohup, stays ignored; one that the program around the run handles is that program's.
 """
 
 from __future__ import annotations

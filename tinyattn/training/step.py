@@ -1,7 +1,8 @@
-"""Chapter 8, continued: one training step.
+"""Chapter 4: one training step.
 
 Compute the loss of a batch; go back to the gradients; if they are too long, shorten them; move the
-parameters. Of the model a step sees its loss function and its parameters. Next: the loop.
+parameters. Of the model a step sees its loss function and its parameters. Next: the training loop
+(training/loop.py).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The engine room, CPU: attention, one tile of keys after the other.
+"""Engine room, CPU: attention, one tile of keys after the other.
 
 The formula needs arrays of T × S numbers, for which long sequences leave no room. But an answer is
 a weighted mean, and a mean can be taken over one tile of keys after the other: when a larger score

@@ -1,4 +1,4 @@
-"""The engine room, CPU: dropout, whose random bits are made tile by tile and used as bits."""
+"""Engine room, CPU: dropout, whose random bits are made tile by tile and used as bits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engine room, CPU: the gradient of a table, whose rows are summed up in sorted runs."""
+"""Engine room, CPU: the gradient of a table, whose rows are summed up in sorted runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engine room, CPU: GELU and the error function, by polynomials and tile by tile.
+"""Engine room, CPU: GELU and the error function, by polynomials and tile by tile.
 
 NumPy has no error function; the C library's, one number at a time, takes a hundred times as long.
 """

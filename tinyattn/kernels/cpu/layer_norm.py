@@ -1,4 +1,4 @@
-"""The engine room, CPU: layer normalisation tile by tile.
+"""Engine room, CPU: layer normalisation tile by tile.
 
 Sums over rows and columns are products with a vector of ones: the matrix product adds several times
 faster than a reduction does.

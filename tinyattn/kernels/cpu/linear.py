@@ -1,4 +1,4 @@
-"""The engine room, CPU: linear maps with the bias added in place, and rows summed by products."""
+"""Engine room, CPU: linear maps with the bias added in place, and rows summed by products."""
 
 from __future__ import annotations
 

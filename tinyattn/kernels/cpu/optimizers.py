@@ -1,4 +1,4 @@
-"""The engine room, CPU: rules of optimisers that make few arrays.
+"""Engine room, CPU: rules of optimisers that make few arrays.
 
 What a rule moves by itself may be any piece of a parameter, or of several in one array, for which
 the cache has room (parallel/flat.py).

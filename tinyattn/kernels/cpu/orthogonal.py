@@ -1,7 +1,7 @@
-"""The engine room: Muon's polynomials, with fewer products of matrices.
+"""Engine room, CPU: muon's polynomials, with fewer products of matrices.
 
 The formula is `orthogonal` in training/muon.py. Here a long matrix is left alone until all factors
-are known, and no array is made for the size. It serves GPUs as well. Next: rules of optimisers.
+are known, and no array is made for the size. It serves GPUs as well.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The engine room, CPU: cutting all pairs of a query and a key into tiles.
+"""Engine room, CPU: cutting all pairs of a query and a key into tiles.
 
 Attention asks every query about every key, T × S pairs for each head of each text. This file says
 in which order: a few queries of a few heads at a time, against tiles of the keys that they may

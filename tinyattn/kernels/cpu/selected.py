@@ -1,4 +1,4 @@
-"""The engine room, CPU: attention that leaves out what is hidden.
+"""Engine room, CPU: attention that leaves out what is hidden.
 
 A weight of 0 hides a value by multiplying with it; but 0·∞ and 0·NaN are NaN. Memory that nobody
 has written to may hold such numbers, and a mask says that they do not matter. So where the fast way

@@ -1,4 +1,4 @@
-"""The engine room, CPU: sums of very many numbers.
+"""Engine room, CPU: sums of very many numbers.
 
 A float32 has 24 bits, so 16,777,216 + 1 is 16,777,216: whoever counts ones one by one stops there.
 NumPy adds the numbers of a row by halves, which goes much further, but rows to one another one by

@@ -1,4 +1,4 @@
-"""The engine room, CPU: pieces of an array that fit the cache of a core.
+"""Engine room, CPU: pieces of an array that fit the cache of a core.
 
 Several passes over one tile are two to three times as fast as passes over a long array, which fetch
 it from memory each time.

@@ -1,4 +1,4 @@
-"""Chapter 3, continued: cross-entropy, one warp for each prediction. Next: embeddings."""
+"""Engine room, CUDA: cross-entropy, one warp for each prediction."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Chapter 3, continued: dropout, one thread for each number.
+"""Engine room, CUDA: dropout, one thread for each number.
 
 What is kept is found out again on the way back: that costs a few operations on integers, and
-keeping it would cost memory. Next: attention.
+keeping it would cost memory.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Chapter 3, continued: the gradient of a table, one block for each of its rows and some columns.
+"""Engine room, CUDA: the gradient of a table, one block for each of its rows and some columns.
 
 Each block looks through all ids for its own, so that what belongs to a row is added in one order,
-and the same bits come out every time. Next: products.
+and the same bits come out every time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Chapter 3, continued: GELU, one thread for each number. Next: layer normalisation."""
+"""Engine room, CUDA: GELU, one thread for each number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chapter 3, continued: layer normalisation, one warp for each row. Next: the loss."""
+"""Engine room, CUDA: layer normalisation, one warp for each row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chapter 3, continued: linear maps. Next: turning pairs."""
+"""Engine room, CUDA: linear maps."""
 
 from __future__ import annotations
 

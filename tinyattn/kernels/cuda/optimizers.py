@@ -1,4 +1,4 @@
-"""The engine room, CUDA: a step of training after its gradients, one thread for each number.
+"""Engine room, CUDA: a step of training after its gradients, one thread for each number.
 
 Nothing here waits for the GPU. Whether the loss is a number is found out there, and if not, the
 gradient becomes NaN, here and in all later steps; and where it is NaN nothing moves.

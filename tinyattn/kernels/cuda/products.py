@@ -1,11 +1,11 @@
-"""Chapter 3, continued: how exactly a GPU multiplies matrices.
+"""Engine room, CUDA: how exactly a GPU multiplies matrices.
 
 Its units for matrices are several times as fast if they may round what they multiply: to TF32,
 which keeps 11 of the 24 bits of a float32, or to bfloat16, which keeps 8. Sums are float32, at
 least within the parts that a long sum is divided into. So a product of random matrices is off by
 3e-4 of its size with TF32, and by 3e-3 with bfloat16, whose results are rounded once more.
 Parameters, moments, and whatever is no product of a linear map stay float32, also the products of
-attention: they are 8 % of a step's at the size of A5. Next: linear maps.
+attention: they are 8 % of a step's at the size of A5.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Chapter 3, continued: from CUDA source to a function.
+"""Engine room, CUDA: from CUDA source to a function.
 
 A program is written once for all precisions: T is the type of its numbers. CuPy compiles it when
-it is first launched, and keeps it. Next: GELU.
+it is first launched, and keeps it.
 """
 
 from __future__ import annotations

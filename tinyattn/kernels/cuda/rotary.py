@@ -1,4 +1,4 @@
-"""Chapter 3, continued: turning pairs, one thread for each pair. Next: dropout."""
+"""Engine room, CUDA: turning pairs, one thread for each pair."""
 
 from __future__ import annotations
 

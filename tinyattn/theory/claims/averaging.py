@@ -1,7 +1,4 @@
-"""Claims: question 1 (b) ii, the mean of two values. How large `M large` must be.
-
-Next: which queries do it.
-"""
+"""Chapter 7: question 1 (b) ii, the mean of two values. How large `M large` must be."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Claims: ten results that stand in none of the sheets, found while these were checked.
+"""Chapter 7: ten results that stand in none of the sheets, found while these were checked.
 
-Most rest on checks of the files before this one. Next: remarks.
+Most rest on checks of the files before this one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Claims: sheet 003, problems 3 and 5. Why a score has a matrix in it, and one matrix for two.
-
-Next: merging whole blocks.
-"""
+"""Chapter 7: sheet 003, problems 3 and 5. Why a score has a matrix; one matrix for two."""
 
 # ruff: noqa: E741  (I, the width of a head, is a letter of the sheet)
 

@@ -1,7 +1,4 @@
-"""Claims: question 1 (a), copying one value. What `≫` has to mean, and what a large score buys.
-
-Next: averaging two.
-"""
+"""Chapter 7: question 1 (a), copying one value. What `≫` means, and what a large score buys."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Claims: what weights are, a distribution, and what they make of values, an average.
-
-Next: copying one value.
-"""
+"""Chapter 7: what weights are, a distribution, and what they make of values, an average."""
 
 from __future__ import annotations
 

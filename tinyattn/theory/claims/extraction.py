@@ -1,7 +1,4 @@
-"""Claims: question 1 (b) i, getting v_a back out of v_a + v_b. What Aᵀ is, and what it is not.
-
-Next: keys with a little noise.
-"""
+"""Chapter 7: question 1 (b) i, getting v_a back out of v_a + v_b; what Aᵀ is, and is not."""
 
 from __future__ import annotations
 

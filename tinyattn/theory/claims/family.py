@@ -1,7 +1,4 @@
-"""Claims: question 2 (g), what the sheets say of other attentions, tried on the blocks themselves.
-
-Next: Linformer.
-"""
+"""Chapter 7: question 2 (g), what the sheets say of other attentions, tried on the blocks."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Claims: facts about attention that no sheet states, and that what they say rests on.
-
-Next: what the sheets could have said.
-"""
+"""Chapter 7: facts about attention that no sheet states, and that what they say rests on."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Claims: question 2 (g), continued: Linformer, and whether attention is of low rank.
-
-Next: trees as attention.
-"""
+"""Chapter 7: question 2 (g), continued: Linformer, and whether attention is of low rank."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Claims: sheet 003, problem 5, continued. Merging whole blocks: their biases, ranks and sizes.
-
-Next: the family of attentions.
-"""
+"""Chapter 7: sheet 003, problem 5: merging whole blocks, their biases, ranks and sizes."""
 
 # ruff: noqa: E741  (I, the width of a head, is a letter of the sheet)
 

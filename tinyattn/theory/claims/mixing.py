@@ -1,7 +1,4 @@
-"""Claims: question 1 (b) ii, continued: all queries for two keys, for more, for any mixture.
-
-Next: getting one of two values back.
-"""
+"""Chapter 7: question 1 (b) ii, continued: all queries for two keys, for more, for any mixture."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""Claims: question 1 (c), the keys' law, k ~ N(μ, αI + ½μμᵀ), and the random length y in it.
+"""Chapter 7: question 1 (c), the keys' law, k ~ N(μ, αI + ½μμᵀ), and the random length y in it.
 
 Most slips here are slips of the pen, but one is not: a variance of ½ is read as a range of ½, or of
 1, on either side. Laws of y are checked without chance, on the middles of many equally likely
-parts; only what `noisy_keys` draws is counted, and then 6 standard errors are allowed. Next: what
-one head makes of it.
+parts; only what `noisy_keys` draws is counted, and then 6 standard errors are allowed.
 """
 
 from __future__ import annotations

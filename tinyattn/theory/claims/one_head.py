@@ -1,6 +1,6 @@
-"""Claims: question 1 (c) ii, what one head makes of a key with a given length, k_a = y μ_a.
+"""Chapter 7: question 1 (c) ii, what one head makes of a key with a given length, k_a = y μ_a.
 
-The query M(μ_a + μ_b) has scores y M, M and 0. Next: many samples.
+The query M(μ_a + μ_b) has scores y M, M and 0.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Claims: question 1 (c) ii, what one head gives over many samples of the length y.
+"""Chapter 7: question 1 (c) ii, what one head gives over many samples of the length y.
 
 The query M(μ_a + μ_b) multiplies the noise in y by M, so c jumps between v_a and v_b; how often it
 is caught in between falls like 1/M only. A query that keeps away from the other keys instead does
-not hear y at all. Next: two heads.
+not hear y at all.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Claims: questions 2 and 3, what the sheets make of their models' answers. No check can tell.
+"""Chapter 7: questions 2 and 3, what the sheets make of their models' answers. No check can tell.
 
-What they report in numbers stands among the remarks (remarks.py). Next: attention in general.
+What they report in numbers stands among the remarks (remarks.py).
 """
 
 from __future__ import annotations

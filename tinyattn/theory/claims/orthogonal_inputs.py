@@ -1,6 +1,6 @@
-"""Claims: question 1 (e) i, three inputs made of four orthogonal vectors, and no matrices at all.
+"""Chapter 7: question 1 (e) i, three inputs of four orthogonal vectors, and no matrices.
 
-Only sheet 000 answers question 1 (e). Next: the matrix of the values.
+Only sheet 000 answers question 1 (e).
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Claims: sheet 003, problem 1: a dependency tree as attention weights.
-
-Next: losses that make heads look so.
-"""
+"""Chapter 7: sheet 003, problem 1: a dependency tree as attention weights."""
 
 from __future__ import annotations
 

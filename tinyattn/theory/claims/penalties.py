@@ -1,7 +1,4 @@
-"""Claims: sheet 003, problem 1, continued: losses that make heads look at few places, and near.
-
-Next: repetition.
-"""
+"""Chapter 7: sheet 003, problem 1: losses that make heads look at few places, and near."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Claims: question 1 (e) ii, matrices Q and K such that c_1 = u_b - u_c and c_2 = u_b.
+"""Chapter 7: question 1 (e) ii, matrices Q and K such that c_1 = u_b - u_c and c_2 = u_b.
 
-A key has to beat both others, and what ≫ means is again a difference. Next: temperature.
+A key has to beat both others, and what ≫ means is again a difference.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Claims: sheet 003, problem 4. Why text at low temperature repeats itself.
+"""Chapter 7: sheet 003, problem 4. Why text at low temperature repeats itself.
 
 A bigram must come again at any temperature; that the text then goes on as before takes more.
-Next: what the sheets make of answers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Claims: question 1 (c) i, keys with small noise in every direction.
+"""Chapter 7: question 1 (c) i, keys with small noise in every direction.
 
 Noise in the keys moves scores by as much as the query is long. So the query must be long enough to
-win against n - 2 keys, and short enough not to hear the noise. Next: keys of random length.
+win against n - 2 keys, and short enough not to hear the noise.
 """
 
 from __future__ import annotations

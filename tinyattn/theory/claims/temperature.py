@@ -1,7 +1,4 @@
-"""Claims: sheet 003, problem 2: what a factor on the scores does, and how large it should be.
-
-Next: one matrix for two.
-"""
+"""Chapter 7: sheet 003, problem 2: what a factor on the scores does, and how large it should be."""
 
 # ruff: noqa: E741  (I, the width of a head, is a letter of the sheet)
 

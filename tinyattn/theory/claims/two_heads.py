@@ -1,7 +1,6 @@
-"""Claims: question 1 (d), two heads, one for each value: q_1 = M μ_a, q_2 = M μ_b.
+"""Chapter 7: question 1 (d), two heads, one for each value: q_1 = M μ_a, q_2 = M μ_b.
 
-Without noise they are worse than one head, but they stand more of it in every direction. Next: what
-they give for many samples.
+Without noise they are worse than one head, but they stand more of it in every direction.
 """
 
 from __future__ import annotations

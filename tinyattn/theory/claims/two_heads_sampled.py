@@ -1,7 +1,7 @@
-"""Claims: question 1 (d) ii, what two heads give over many samples of the length y.
+"""Chapter 7: question 1 (d) ii, what two heads give over many samples of the length y.
 
 The second head never hears y. The first one does, but it has nowhere to go: while y > 0 its weight
-stays on v_a. What variance is left comes from y < 0, one draw in thirteen. Next: a construction.
+stays on v_a. What variance is left comes from y < 0, one draw in thirteen.
 """
 
 from __future__ import annotations

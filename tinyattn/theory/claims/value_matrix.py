@@ -1,7 +1,6 @@
-"""Claims: question 1 (e) ii, a matrix V such that V x_1 = u_b and V x_3 = u_b - u_c.
+"""Chapter 7: question 1 (e) ii, a matrix V such that V x_1 = u_b and V x_3 = u_b - u_c.
 
-Four vectors, three inputs: one direction is free, and V is not alone. Next: the matrix of the
-queries.
+Four vectors, three inputs: one direction is free, and V is not alone.
 """
 
 from __future__ import annotations
