@@ -137,15 +137,13 @@ def test_what_is_public_says_what_it_is(file: Path) -> None:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 owners.append((f"{prefix}{node.name}.", node))
             elif isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
-                if any(ast.unparse(d).endswith(".setter") for d in node.decorator_list):
-                    continue  # the property has said it
+                if any(
+                    re.search(r"\.setter$|^overload$", ast.unparse(d)) for d in node.decorator_list
+                ):
+                    continue  # the property, or the function, has said it
                 assert ast.get_docstring(node), f"{file.name}: {prefix}{node.name} has none"
-
-
-LONG = {"tensor.py": "all that a user can do with a Tensor is listed in one place"}
 
 
 def test_files_are_short() -> None:
     """Up to 300 lines, so that one can be read at a sitting."""
-    long = {file.name for file in FILES if len(file.read_text().splitlines()) > 300}
-    assert long == LONG.keys()
+    assert not [file.name for file in FILES if len(file.read_text().splitlines()) > 300]

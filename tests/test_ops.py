@@ -571,7 +571,7 @@ def test_an_op_that_forgets_its_gradient_is_told_what_it_has_to_return(
     x = Tensor([1.0, 2.0], requires_grad=True)
     with pytest.raises(TypeError, match=r"twice: an op returns its value and, beside it, its vjp"):
         make_op(twice)(x)
-    with pytest.raises(TypeError, match=r"pair: the vjp must be a tuple of 2 functions of g"):
+    with pytest.raises(TypeError, match=r"pair: an op returns .* a tuple of 2 functions of g"):
         make_op(pair)(x, x)
     with pytest.raises(TypeError, match=r"bare: its vjp must return 1 gradients in a tuple"):
         make_op(bare)(x).sum().backward()

@@ -81,11 +81,6 @@ def device_name(xp: Any) -> str:
     return _by_module[xp].name
 
 
-def on_gpu(xp: Any) -> bool:
-    """Whether this array module is a GPU's: a call starts work there and does not wait for it."""
-    return getattr(xp, "__name__", "") == "cupy"
-
-
 def get_device(name: str) -> Device:
     """The device called `name`: "cpu" or "cuda".
 

@@ -4,10 +4,8 @@ Whoever computes y from x can note down, beside the value of y, how a change of 
 becomes a change of the loss with x: the *vjp* (vector-Jacobian product), a function from the
 gradient of y to the gradient of x. Such notes are the *nodes* of a graph that leads from the loss
 back to where everything began, the leaves. Visiting them from the newest to the oldest, and adding
-up what arrives at each, is the whole of automatic differentiation.
-
-Here are the nodes and the way back; what the leaves are is not this file's business. Next: a tensor
-is an array that remembers how it was made (tensor.py).
+up what arrives at each, is the whole of automatic differentiation. Next: a tensor is an array that
+remembers how it was made (tensor.py).
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ that chapter 1 has what a gradient needs and no more.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,9 @@ class _Manners(Tensor):
         values = np.array2string(asnumpy(self._data), precision=4, threshold=20, prefix="Tensor(")
         origin = f", made by {self._node.name}" if self._node else ""
         return f"Tensor({values}, {self.dtype}{origin}{', requires_grad' * self.requires_grad})"
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (self[i] for i in range(len(self)))
 
     def __int__(self) -> int:
         return int(self.item())

@@ -105,18 +105,13 @@ def op(function: Function | None = None, *, check: Function | None = None) -> An
 
 def _pair(made: Any, count: int) -> tuple[Any, Any]:
     """What a function gave, if it is a value and the gradients of `count` arrays."""
-    if not (isinstance(made, tuple) and len(made) == 2):
-        raise TypeError(
-            "an op returns its value and, beside it, its vjp: a tuple with a function of g for "
-            f"each array; got {type(made).__name__}"
-        )
-    vjp = made[1]
-    if not callable(vjp) and not (isinstance(vjp, tuple) and len(vjp) == count):
-        raise TypeError(
-            f"the vjp must be a tuple of {count} functions of g, one for each array, or one "
-            f"function that returns so many gradients; got {vjp!r}"
-        )
-    return made
+    vjp = made[1] if isinstance(made, tuple) and len(made) == 2 else None
+    if callable(vjp) or (isinstance(vjp, tuple) and len(vjp) == count):
+        return made[0], vjp
+    raise TypeError(
+        f"an op returns its value and, beside it, its vjp: a tuple of {count} functions of g, one "
+        f"for each array, or one function that returns so many gradients; got {made!r:.200}"
+    )
 
 
 def _node(name: str, values: list[Any], sources: list[Source], vjp: Any) -> Node | None:

@@ -15,8 +15,8 @@ yourself is a leaf, and a place for its gradient.
   (`changed_in_place`), and a backward pass through the old values is then an error rather than a
   wrong gradient.
 - Gradients land on leaves only (tensors made by you, not by an operation), and add up until
-  `zero_grad`. `backward` frees the graph as it goes, unless told to keep it.
-- First derivatives only.
+  `zero_grad`. `backward` frees the graph as it goes, unless told to keep it. There are first
+  derivatives only.
 
 What Python's own functions do with a tensor is told later (manners.py). Next: formula or kernel, or
 who computes (dispatch.py).
@@ -24,7 +24,7 @@ who computes (dispatch.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
@@ -103,17 +103,15 @@ class Tensor:
 
     @grad.setter
     def grad(self, values: Any) -> None:
-        values = values._data if isinstance(values, Tensor) else values
-        if values is not None:
-            if not is_array(values) or device_of(values).name != self.device:
-                raise TypeError(f"grad: must be an array on {self.device}, or None; got "
-                                f"{type(values).__name__}")  # fmt: skip
-            if (tuple(values.shape), values.dtype) != (self.shape, self.dtype):
-                raise ValueError(
-                    f"grad: {self.describe()} and {self.dtype} needs a gradient of that shape and "
-                    f"precision; got {tuple(values.shape)} and {values.dtype}"
-                )
-        self._grad = values
+        g = values._data if isinstance(values, Tensor) else values
+        if g is not None and not (is_array(g) and device_of(g).name == self.device):
+            raise TypeError(
+                f"grad: must be an array on {self.device}, or None; got {type(g).__name__}"
+            )
+        if g is not None and (tuple(g.shape), g.dtype) != (self.shape, self.dtype):
+            raise ValueError(f"grad: {self.describe()} and {self.dtype} needs a gradient of that "
+                             f"shape and precision; got {tuple(g.shape)} and {g.dtype}")  # fmt: skip
+        self._grad = g
 
     def changed_in_place(self) -> None:
         """Somebody has written to the values: graphs that used the old ones are void."""
@@ -121,7 +119,7 @@ class Tensor:
 
     # -- what it is ---------------------------------------------------------------------------
 
-    xp = property(lambda self: device_of(self._data).xp, doc="The array module: numpy or cupy.")
+    xp = property(lambda self: device_of(self._data).xp, doc="The array module: NumPy or CuPy.")
     dtype = property(lambda self: self._data.dtype, doc="The precision: float32 or float64.")
 
     @property
@@ -134,10 +132,7 @@ class Tensor:
         """The size of each axis."""
         return tuple(self._data.shape)
 
-    @property
-    def ndim(self) -> int:
-        """How many axes."""
-        return int(self._data.ndim)
+    ndim = property(lambda self: int(self._data.ndim), doc="How many axes.")
 
     @property
     def size(self) -> int:
@@ -146,9 +141,6 @@ class Tensor:
 
     def __len__(self) -> int:
         return len(self._data)
-
-    def __iter__(self) -> Iterator[Tensor]:
-        return (self[i] for i in range(len(self)))
 
     def describe(self) -> str:
         """Its name and shape, for error messages."""
@@ -224,10 +216,7 @@ class Tensor:
     squeeze, expand_dims, flip = map(_call, ("squeeze", "expand_dims", "flip"))
     broadcast_to, take, gather = map(_call, ("broadcast_to", "take", "gather"))
 
-    @property
-    def T(self) -> Tensor:
-        """All axes reversed, as in NumPy; use swapaxes(-1, -2) to transpose a stack of matrices."""
-        return self.transpose()
+    T = property(transpose, doc="All axes reversed; for stacks of matrices: swapaxes(-1, -2).")
 
 
 def _floating(values: Array) -> Array:

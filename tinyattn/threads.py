@@ -2,8 +2,7 @@
 
 Things that do not depend on one another can be computed in any order, or at the same time. In this
 book they are computed one after the other, by one thread. The engine room (`parallel/`) may share
-them over threads; each function here is what its kernel means, so the results are the same. Next:
-the tokens that come out of a model (models/generate.py).
+them over threads; each function here is what its kernel means, so the results are the same.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 A Perceiver lets a few latent vectors read the whole input, and works on those. A language model
 has to keep the order of time: here the last position of every segment is a latent. It reads
-everything up to itself, and whoever comes later reads the latents instead of the text. Next:
-who can know of whom.
+everything up to itself, and whoever comes later reads the latents instead of the text.
 """
 
 from __future__ import annotations

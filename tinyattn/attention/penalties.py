@@ -3,8 +3,7 @@
 A dependency parse links a word to few others, mostly near ones. Sheet 003 asks for losses that make
 heads behave so: `focus` is the entropy of a head's weights, `near` the squared distance at which
 it looks, up to a cap, so that a few far looks stay cheap (derivations/20_penalties.md). Added to a
-model's loss they can only hurt a model that finds the best parameters; in practice none does. Next:
-the registry.
+model's loss they can only hurt a model that finds the best parameters; in practice none does.
 """
 
 from __future__ import annotations

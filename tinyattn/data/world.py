@@ -20,8 +20,7 @@ since a name hints at a country, so a seeded generator invents everything, with 
   season are there to be ignored.
 
 Honest limits: ten patterns are not English, a sentence names just one place, and the birth is all
-it tells. Success here shows that the machinery works, not that it would on real text. Next:
-training.
+it tells. Success here shows that the machinery works, not that it would on real text.
 """
 
 import os

@@ -3,8 +3,7 @@
 One multiplication and one addition, as in a sum of products, is a multiply-add: two floating-point
 operations. Four operations consist of them; what all others do is small beside these, and counts as
 nothing here. The counts follow from the shapes, and those of attention also from what is hidden.
-What they come to for a whole step, and how that grows, stands in derivations/25_scaling.md. Next:
-looking on while a step computes.
+What they come to for a whole step, and how that grows, stands in derivations/25_scaling.md.
 """
 
 from __future__ import annotations

@@ -14,8 +14,9 @@ from itertools import groupby
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from tinyattn.backend import Array, array_module, on_gpu
+from tinyattn.backend import Array, array_module
 from tinyattn.dispatch import dispatched
+from tinyattn.parallel.threads import on_gpu
 from tinyattn.tensor import Tensor
 from tinyattn.training.optimizers import Optimizer
 

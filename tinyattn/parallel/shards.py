@@ -21,14 +21,14 @@ from typing import Any
 
 import numpy as np
 
-from tinyattn.backend import Array, asnumpy, device_name, on_gpu
+from tinyattn.backend import Array, asnumpy, device_name
 from tinyattn.data.batches import Batch
 from tinyattn.dispatch import KERNELS, dispatched
 from tinyattn.limits import MOST_WORKERS, whole
 from tinyattn.noise import Noise
 from tinyattn.parallel.flat import FlatParameters, Piece, add_gradients, flat_of, tiles
 from tinyattn.parallel.ranks import default_workers
-from tinyattn.parallel.threads import worker_threads
+from tinyattn.parallel.threads import on_gpu, worker_threads
 from tinyattn.tensor import Tensor, gradients
 from tinyattn.training.optimizers import Optimizer
 from tinyattn.training.ranks import ALONE, Ranks

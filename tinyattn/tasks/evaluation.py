@@ -1,8 +1,7 @@
 """Chapter 6: judging the answers.
 
 An answer is right if it is the expected place, letter for letter. Of so many right answers out of
-so many questions, the interval says what share a much longer examination might show. Next:
-answers that go by the name.
+so many questions, the interval says what share a much longer examination might show.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Chapter 7: every claim by its id, in the order of the sheets.
 
-Commands and tests walk these dictionaries. What is printed of a claim comes from trying it. Next:
-pictures and pages.
+Commands and tests walk these dictionaries. What is printed of a claim comes from trying it.
 """
 
 from __future__ import annotations

@@ -7,8 +7,7 @@ that models use. It keeps no weights, but a query reads them from values that ar
 
 Weights are a softmax of scores, so they depend on differences of scores only. The bounds below say
 by how much a score must lead, and how far weights can move (derivations/03_softmax.md and
-derivations/07_copying.md). Throughout theory/ n is the number of keys, as in the sheets. Next:
-queries.
+derivations/07_copying.md). Throughout theory/ n is the number of keys, as in the sheets.
 """
 
 from __future__ import annotations

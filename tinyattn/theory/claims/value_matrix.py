@@ -80,7 +80,8 @@ def columns_contain_both(lab: Lab, beta: float) -> Finding:
     """V x_1 = u_b and V (x_1 - x_3) = u_c, for V and for any other that does it."""
     u = made(lab, beta)
     W = u.value_matrix() + outer(lab.normal(u.u_b.shape[0]), unseen(u)) / beta
-    one, _, three = values(u, W) / beta
+    read = values(u, W) / beta
+    one, three = read[0], read[2]
     return every(
         equal("V x_1, in β,", one, u.u_b / beta),
         equal("V (x_1 - x_3), in β,", one - three, u.u_c / beta),
