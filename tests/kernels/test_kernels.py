@@ -235,6 +235,6 @@ def alike(told: str, terms: Any, mine: Any, plain: Any, truth: Any, moved: Any) 
         return float(errors[np.isfinite(errors) & number].max(initial=0))
 
     ulp, largest = np.finfo(mine.dtype).eps, np.abs(truth[number]).max(initial=0)
-    matters = max(off(moved) / NUDGE, largest, float(np.max(terms, initial=0)))
+    matters = max(off(moved) / NUDGE, largest, float(np.nanmax(terms, initial=0)))
     allowed = 3 * off(plain) + ULPS[mine.dtype.name] * ulp * matters
     assert off(mine) <= allowed, f"{told}off by {off(mine):.3g}; {allowed:.3g} is allowed"
