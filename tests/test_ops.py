@@ -11,7 +11,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from tinyattn import Tensor, gradcheck, ops
 from tinyattn.backend import asarray, asnumpy
-from tinyattn.kernels.cpu import tiles
 from tinyattn.noise import Noise
 from tinyattn.op import op as make_op
 from tinyattn.tensor import OPS
@@ -85,15 +84,6 @@ def test_order_in_memory_does_not_matter(name: str, case: Case, device: str) -> 
     assert_allclose(y.numpy(), expected, rtol=1e-12, atol=1e-14)
     for x, gradient in zip(turned, gradients, strict=True):
         assert_allclose(asnumpy(x.grad).T, gradient, rtol=1e-12, atol=1e-13)
-
-
-@every_case
-def test_tiles_do_not_show(name: str, case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = case.gradients(name, case.leaves(), cotangent_of(case))
-    monkeypatch.setattr(tiles, "TILE", 4)  # several tiles even for the small arrays here
-    tiled = case.gradients(name, case.leaves(), cotangent_of(case))
-    for a, b in zip([whole[0], *whole[1]], [tiled[0], *tiled[1]], strict=True):
-        assert_allclose(b, a, rtol=1e-12, atol=1e-14)
 
 
 def test_stack_is_numpys_and_split_takes_it_apart(device: str) -> None:
