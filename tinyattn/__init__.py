@@ -4,7 +4,7 @@ The book, in reading order; a file imports only from files before its own:
 
     1 gradients     backend, graph, tensor, dispatch, op
     2 attention     ops/softmax, ops/dropout, ops/attention, ops/linear,
-                    nn/init, nn/module, nn/linear,
+                    nn/module, nn/linear,
                     attention/masks, attention/block, attention/multihead
     3 a GPT         ops/normalization, ops/gelu, ops/embedding, nn/layers, limits, noise,
                     attention/cache, models/layer, models/gpt
@@ -36,11 +36,11 @@ One letter an axis, and in nn/, attention/ and models/ one meaning:
     L latents           R projected length   K block, segment   E value width
     G global blocks     M, N any
 
-Elsewhere too, but for these: in ops/ and cuda/ F is any width that a linear map makes, and K the
-axis that a product sums over; in ops/tiling.py K are the keys of a block and Q its queries; in
-cuda/ a program's T is the type of a number. Letters with an index, and those to which a line of
-shapes gives a shape, as W (C, F), are arrays. theory/ has the letters of the sheets, which its
-docstrings name.
+Elsewhere too, but for these: in ops/ and kernels/ F is any width that a linear map makes, and K the
+axis that a product sums over; in kernels/cpu/pairs.py K are the keys of a tile and Q its queries;
+in kernels/cuda/ a program's T is the type of a number. Letters with an index, and those to which a
+line of shapes gives a shape, as W (C, F), are arrays. theory/ has the letters of the sheets, which
+its docstrings name.
 """
 
 from importlib.metadata import PackageNotFoundError, version

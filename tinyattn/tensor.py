@@ -109,8 +109,8 @@ class Tensor:
                 f"grad: must be an array on {self.device}, or None; got {type(g).__name__}"
             )
         if g is not None and (tuple(g.shape), g.dtype) != (self.shape, self.dtype):
-            raise ValueError(f"grad: {self.describe()} and {self.dtype} needs a gradient of that "
-                             f"shape and precision; got {tuple(g.shape)} and {g.dtype}")  # fmt: skip
+            raise ValueError(f"grad: {self.describe()} and {self.dtype} needs one of that shape "
+                             f"and precision; got {tuple(g.shape)} and {g.dtype}")  # fmt: skip
         self._grad = g
 
     def changed_in_place(self) -> None:

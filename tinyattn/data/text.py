@@ -1,8 +1,8 @@
 """Chapter 5: reading text.
 
-A model eats ids; people have files. This file reads them with the same result on every
-system: UTF-8 whatever the locale, a byte-order mark and Windows line ends taken away, and an error
-that names the file and the place where something is wrong. Next: characters and their numbers
+A model eats ids; people have files. This file reads them with the same result on every system:
+UTF-8 whatever the locale, a byte-order mark and Windows line ends taken away, and an error that
+names the file and the place where something is wrong. Next: characters and their numbers
 (data/vocabulary.py).
 """
 

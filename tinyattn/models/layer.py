@@ -1,8 +1,8 @@
 """Chapter 3: a layer lets positions look around, and then each think for itself.
 
-Attention blocks let positions look at one another. Models are stacks of layers, and a
-layer is such a block and a small network for each position, each added to what was there before.
-Next: a GPT is a stack of layers that predicts the next symbol (models/gpt.py).
+Attention blocks let positions look at one another. Models are stacks of layers, and a layer is such
+a block and a small network for each position, each added to what was there before. Next: a GPT is a
+stack of layers that predicts the next symbol (models/gpt.py).
 """
 
 from __future__ import annotations

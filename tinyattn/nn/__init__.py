@@ -1,9 +1,9 @@
-"""Chapter 4: modules, which own the numbers that are learned."""
+"""Modules, which own the numbers that are learned, from chapter 2 on."""
 
 from tinyattn.nn.module import Module, Parameter, Role
-from tinyattn.nn.init import A5, normal, ones, uniform, xavier_uniform, zeros
-from tinyattn.nn.linear import Dropout, Linear
+from tinyattn.nn.linear import A5, Dropout, Linear, normal
 from tinyattn.nn.layers import Embedding, FeedForward, LayerNorm, LearnedPositions
+from tinyattn.nn.init import ones, uniform, xavier_uniform, zeros
 from tinyattn.nn.rotary import Rotary
 
 __all__ = [

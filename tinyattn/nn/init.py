@@ -1,18 +1,12 @@
-"""Chapter 2: how parameters begin.
-
-Each initialiser is a function of a shape and a seeded generator, and draws on the host in float32,
-so a model begins with the same numbers on every device. Next: parameters and the modules that own
-them (nn/module.py).
-"""
+"""Chapter 6: other ways in which parameters begin."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
-Initialiser = Callable[[tuple[int, ...], np.random.Generator], np.ndarray]
+from tinyattn.nn.linear import Initialiser
 
 
 def zeros(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
@@ -23,15 +17,6 @@ def zeros(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
 def ones(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
     """All 1: gains."""
     return np.ones(shape, np.float32)
-
-
-def normal(std: float) -> Initialiser:
-    """N(0, std²)."""
-    return lambda shape, rng: rng.standard_normal(shape, np.float32) * np.float32(std)
-
-
-A5 = normal(0.02)
-"""How CS224N assignment 5 begins every matrix and the embedding (its positions begin at 0)."""
 
 
 def uniform(bound: float) -> Initialiser:

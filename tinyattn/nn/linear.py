@@ -1,23 +1,36 @@
 """Chapter 2: a linear layer, and one that drops.
 
-A layer is an operation with its parameters; dropout has none. Next: who may look at
-whom (attention/masks.py).
+A layer is an operation with its parameters; dropout has none. Parameters begin at random, from a
+seeded generator on the host, so with the same numbers on every device. Next: who may look at whom
+(attention/masks.py).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tinyattn import ops
-from tinyattn.nn.init import A5, Initialiser
 from tinyattn.nn.module import Module, Parameter, Role
 from tinyattn.ops.dropout import check_rate
 from tinyattn.tensor import Tensor
 
 if TYPE_CHECKING:
     from tinyattn.noise import Noise
+
+
+Initialiser = Callable[[tuple[int, ...], np.random.Generator], np.ndarray]
+
+
+def normal(std: float) -> Initialiser:
+    """N(0, std²)."""
+    return lambda shape, rng: rng.standard_normal(shape, np.float32) * np.float32(std)
+
+
+A5 = normal(0.02)
+"""How CS224N assignment 5 begins every matrix and the embedding (its positions begin at 0)."""
 
 
 class Linear(Module):

@@ -1,7 +1,8 @@
 """Chapter 2: linear maps.
 
 Nearly all the time of a transformer is spent here. The gradient of a matrix product is two more
-matrix products (derivations/02_matmul.md). Next: how parameters begin (nn/init.py).
+matrix products (derivations/02_matmul.md). Next: parameters and the modules that own them
+(nn/module.py).
 """
 
 from __future__ import annotations
