@@ -65,7 +65,7 @@ class Signature:
                     self._refuse_unknown(options)
                     raise TypeError(f"{self.name}: argument {parameter.name!r} is missing")
                 arrays.append(options.pop(parameter.name, None))
-        if len(extra) > 1 == len(self.options):
+        if not self.takes_list and len(extra) > 1 == len(self.options):
             extra = (extra,)  # x.reshape(2, 3) means x.reshape((2, 3))
         if len(extra) > len(self.options):
             count = "a list of" if self.takes_list else len(self.arrays)
