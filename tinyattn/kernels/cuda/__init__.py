@@ -1,9 +1,8 @@
-"""Chapter 3, continued: the same once more, as programs for a GPU.
+"""Engine room, CUDA: programs for a GPU.
 
-A file has the function that takes the place of a formula of that name (twins.py), with the CUDA
-source that it launches if it is not made of products alone. program.py compiles the sources. Tests
-hold each function to its formula, on a GPU or, compiled by g++, on the CPU. A reader without a GPU
-can skip all but products.py: its PRODUCTS are a setting of training. Read them in this order.
+A file has the kernels of the formulas of that name, with the CUDA source that they launch if they
+are not made of products alone; program.py compiles the sources. Tests hold each to its formula, on
+a GPU or, compiled by g++, on the CPU. Read them in this order.
 """
 
 from tinyattn.kernels.cuda import program
