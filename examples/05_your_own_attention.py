@@ -2,7 +2,7 @@
 
 A second: python examples/05_your_own_attention.py
 In the package it would be a file in tinyattn/attention/ and a line in its registry.py; its tests
-need one file more, tests/attention/kinds/window.py, that says in plain NumPy what it computes.
+need one file more, in tests/attention/kinds/, that says in plain NumPy what it computes.
 """
 
 from typing import ClassVar

@@ -184,7 +184,7 @@ def test_commands_that_are_shown_can_be_typed(line: str) -> None:
 
 def test_options_and_recipes_that_the_readme_mentions_exist() -> None:
     text = (ROOT / "README.md").read_text("utf-8")
-    parameters = [p for command in main.commands.values() for p in command.params]
+    parameters = [p for command in (main, *main.commands.values()) for p in command.params]
     options = {o for p in parameters if isinstance(p, click.Option) for o in p.opts} | {"--help"}
     assert set(re.findall(r"(?<![\w-])--[a-z][\w-]*", text)) <= options
     assert set(re.findall(r"--recipe ([\w-]+)", text)) <= set(recipe_names())

@@ -12,7 +12,8 @@ The book, in reading order; a file imports only from files before its own:
     5 a task        data/forms, data/text, data/vocabulary, data/questions, checks,
                     data/corruption, tasks/task, tasks/examples, tasks/preparation,
                     tasks/knowledge
-    6 more of it    names, calls, manners, gpu, gradcheck, threads, ops/, nn/, attention/table,
+    6 more of it    names, calls, manners, gpu, gradcheck, services, threads, ops/, nn/,
+                    attention/table,
                     models/config, attention/, models/, training/schedule, training/muon,
                     training/registry, training/settings, data/files, training/checkpoint,
                     training/metrics, training/signals, training/ranks, training/keep,
@@ -43,11 +44,13 @@ line of shapes gives a shape, as W (C, F), are arrays. theory/ has the letters o
 its docstrings name.
 """
 
-from importlib.metadata import PackageNotFoundError, version
-
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
+import tinyattn.calls  # noqa: F401
+import tinyattn.gpu  # noqa: F401
+import tinyattn.manners  # noqa: F401
 from tinyattn import ops
 from tinyattn.dispatch import formulas
 from tinyattn.gradcheck import gradcheck
@@ -59,8 +62,8 @@ try:
 except PackageNotFoundError:  # run from a checkout that was not installed
     __version__ = "0+unknown"
 
-for _room in ("calls", "manners", "gpu", "kernels", "parallel"):
-    if find_spec(f"tinyattn.{_room}"):  # the engine room may have been deleted
+for _room in ("kernels", "parallel"):  # the engine room, which may have been deleted
+    if find_spec(f"tinyattn.{_room}"):
         import_module(f"tinyattn.{_room}")
 
 __all__ = ["Tensor", "__version__", "formulas", "gradcheck", "no_grad", "ops"]

@@ -16,7 +16,7 @@ import numpy as np
 
 from tinyattn import op
 from tinyattn.backend import asarray, device_of, is_array
-from tinyattn.dispatch import FORMULAS, Function
+from tinyattn.dispatch import Function
 from tinyattn.names import nearest
 from tinyattn.op import Source
 from tinyattn.tensor import Tensor
@@ -26,14 +26,13 @@ class Signature:
     """The parameters of an operation: arrays, data without a gradient, and options.
 
     Args:
-        name: of the operation, for messages.
-        function: its formula; of its parameters the first is the array module, one that is
-            annotated `Index` or `Mask` is data, and keyword-only ones are options.
+        formula: of its parameters the first is the array module, one that is annotated `Index` or
+            `Mask` is data, and keyword-only ones are options.
     """
 
-    def __init__(self, name: str, function: Function) -> None:
-        parameters = list(inspect.signature(function).parameters.values())[1:]
-        self.name = name
+    def __init__(self, formula: Function) -> None:
+        parameters = list(inspect.signature(formula).parameters.values())[1:]
+        self.name = formula.__name__
         self.options = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
         self.arrays = [p for p in parameters if p.kind is not p.KEYWORD_ONLY]
         self.takes_list = any(p.kind is p.VAR_POSITIONAL for p in self.arrays)
@@ -119,18 +118,18 @@ def _python(value: Any) -> Any:
 
 
 @functools.cache
-def _signature(name: str, formula: Function) -> Signature:
-    return Signature(name, formula)
+def _signature(formula: Function) -> Signature:
+    return Signature(formula)
 
 
 def plain(
-    name: str, args: tuple[Any, ...], options: dict[str, Any]
+    formula: Function, args: tuple[Any, ...], options: dict[str, Any]
 ) -> tuple[list[Any], list[Source]]:
     """Each argument's array, and where its gradient goes. Options become Python's, in place.
 
     Raises: TypeError, ValueError, IndexError with what does not fit.
     """
-    signature = _signature(name, FORMULAS[name])
+    signature = _signature(formula)
     found = _unwrap(signature, signature.bind(args, options))
     signature.settle(options)
     return found

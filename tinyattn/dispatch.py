@@ -33,7 +33,7 @@ class Kernel(NamedTuple):
 
 
 FORMULAS: dict[str, Function] = {}
-"""Every formula by name. `@op` enters them, and `@dispatched`."""
+"""Every formula by name, the first one of it. `@op` enters them, and `@dispatched`."""
 KERNELS: dict[tuple[str, str], Kernel] = {}
 """Every kernel by the name of its formula and the device."""
 
@@ -42,8 +42,9 @@ FORMULAS_VARIABLE = "TINYATTN_FORMULAS"
 
 
 def names_in(text: str) -> list[str]:
-    """The names that a variable or an option lists, with or without commas; 1 stands for all."""
-    return ["all" if word == "1" else word for word in text.replace(",", " ").split()]
+    """The names that a variable or an option lists, by comma or space; 1 is for all, 0 for none."""
+    words = text.replace(",", " ").split()
+    return ["all" if word == "1" else word for word in words if word != "0"]
 
 
 _off = Counter(names_in(os.environ.get(FORMULAS_VARIABLE, "")))
@@ -66,17 +67,16 @@ def kernel(name: str, device: str, why_not: Function | None = None) -> Callable[
     return enter
 
 
-def choose(
-    name: str, device: str, args: tuple[Any, ...], options: dict[str, Any]
-) -> tuple[Function, str]:
+def choose(formula: Function, device: str, *args: Any, **options: Any) -> tuple[Function, str]:
     """Who computes this call: the kernel and ""; or the formula, and why not a kernel."""
-    found = KERNELS.get((name, device))
-    if found is None:
-        return FORMULAS[name], "no kernel"
+    name = formula.__name__
+    found = KERNELS.get((name, device)) if FORMULAS.get(name) is formula else None
+    if found is None:  # none was made, or it is for another formula of that name
+        return formula, "no kernel"
     if _off["all"] or _off[name]:
-        return FORMULAS[name], "switched off"
-    reason = found.why_not(*args, **options) if found.why_not else ""
-    return (FORMULAS[name], reason) if reason else (found.run, "")
+        return formula, "switched off"
+    reason = found.why_not(*args, **options) if found.why_not and args else ""
+    return (formula, reason) if reason else (found.run, "")
 
 
 @contextmanager
@@ -105,11 +105,10 @@ def switched_off() -> list[str]:
 
 def dispatched(formula: F) -> F:
     """Decorator: a function of an array module and arrays that may have kernels, but is no op."""
-    name = formula.__name__
-    FORMULAS[name] = formula
+    FORMULAS.setdefault(formula.__name__, formula)
 
     @functools.wraps(formula)
     def call(xp: Any, *args: Any, **options: Any) -> Any:
-        return choose(name, device_name(xp), (xp, *args), options)[0](xp, *args, **options)
+        return choose(formula, device_name(xp), xp, *args, **options)[0](xp, *args, **options)
 
     return call  # type: ignore[return-value]

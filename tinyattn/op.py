@@ -33,7 +33,7 @@ Mask = Any
 Source = Node | Tensor | None
 """Where the gradient of an argument goes: a node, a leaf, or nowhere."""
 
-Plain = Callable[[str, tuple[Any, ...], dict[str, Any]], tuple[list[Any], list[Source]]]
+Plain = Callable[[Function, tuple[Any, ...], dict[str, Any]], tuple[list[Any], list[Source]]]
 plain: Plain = cast(Any, None)
 """What users pass, made plain: the array of each argument, and where its gradient goes. It is told
 in calls.py, which puts it here."""
@@ -74,16 +74,16 @@ def op(function: Function | None = None, *, check: Function | None = None) -> An
     if function is None:
         return functools.partial(op, check=check)
     name = function.__name__
-    FORMULAS[name] = function
+    FORMULAS.setdefault(name, function)  # of our own, which alone may have kernels
 
     @functools.wraps(function)
     def call(*args: Any, **options: Any) -> Tensor:
-        values, sources = plain(name, args, options)
+        values, sources = plain(function, args, options)
         device = device_of(*[v for v in values if hasattr(v, "shape")])
         try:
             if check is not None:
                 check(device.xp, *values, **options)
-            run, reason = choose(name, device.name, (device.xp, *values), options)
+            run, reason = choose(function, device.name, device.xp, *values, **options)
             for observer in _observers:  # hardly ever one
                 run = observer(name, run, reason)
             value, vjp = _pair(run(device.xp, *values, **options), len(values))
@@ -163,5 +163,5 @@ def _sum_to(name: str, g: Array, shape: tuple[int, ...]) -> Array:
 
 @dispatched
 def sum_over(xp: Any, x: Array, axis: Any, *, keepdims: bool = False) -> Array:
-    """The sum over an axis or some. Shapes: as NumPy's `sum`."""
+    """The sum over an axis or some, also in other formulas. Shapes: as NumPy's `sum`."""
     return x.sum(axis=axis, keepdims=keepdims)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from tinyattn.dispatch import dispatched
+from tinyattn.services import service
 
 
 class NoThreads(Exception):
@@ -27,7 +27,7 @@ def check_alone(workers: int | None) -> None:
         )
 
 
-@dispatched
+@service
 def side_by_side(
     xp: Any, function: Callable[[Any], Any], items: Iterable[Any], workers: int | None = None
 ) -> Iterator[Any]:
@@ -40,18 +40,18 @@ def side_by_side(
     return map(function, items)
 
 
-@dispatched
+@service
 def one_thread(xp: Any) -> AbstractContextManager[None]:
     """A context inside which a matrix product is computed by one thread, which suits small ones."""
     return nullcontext()
 
 
-@dispatched
+@service
 def keep_freed_memory(xp: Any) -> None:
     """Ask the system to keep freed memory of this process for its next arrays, where it can."""
 
 
-@dispatched
+@service
 def cores_and_blas(xp: Any) -> tuple[int, str]:
     """How many threads share the work by default, and the library of matrix products, if known."""
     return 1, "unknown"

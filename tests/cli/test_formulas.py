@@ -99,13 +99,3 @@ def test_info_lists_every_formula_and_its_kernels(tinyattn: Any, as_json: AsJson
     assert any(line.split()[:2] == ["attention", "cuda"] and "alike" in line for line in lines)
     assert "exp" in lines  # which has no kernel
     assert "give either" in tinyattn("info", "--kernels", "--recipe", "a5", status=2).stderr
-
-
-@pytest.mark.parametrize("command", ["pretrain x.txt", "train knowledge x.txt"])
-def test_several_processes_need_the_kernels_that_join_them(
-    command: str, tinyattn: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Or each would think that it is alone, and write."""
-    monkeypatch.setattr("tinyattn.parallel.ranks.started", lambda: 2)
-    refused = tinyattn("--formulas", "all", *command.split(), status=2)
-    assert "of these all is off; leave out mpiexec" in refused.stderr

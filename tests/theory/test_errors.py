@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tinyattn import Tensor, theory
-from tinyattn.theory import CLAIMS, LogitNormal, Trigram
+from tinyattn.theory import CLAIMS, LogitNormal, Trigram, cost, dependency
 from tinyattn.theory.claim import Claim
 from tinyattn.theory.registry import _by_id
 
@@ -285,6 +285,16 @@ TABLE: list[tuple[Callable[[], Any], str]] = [
     (changed(witness={"nothing": 0}), "S000-b.6: a check takes other arguments than ['nothing']"),
     (lambda: theory.judge(SLIP, draws=0), "judge: draws must be at least 1; got 0"),
     (lambda: _by_id([SLIP, SLIP]), "two claims are called S000-b.6"),
+    # cost, and trees as attention
+    (lambda: cost.formula_value("T·Q", {"T": 3}), "formula_value: cannot read 'T·Q': 'Q'"),
+    (lambda: cost.formula_value("T**3", {"T": 3}),
+     "formula_value: cannot read 'T**3': 'T ** 3' is no sum or product"),
+    (lambda: dependency.dependency_scores([], [], 2, 1.0),
+     "dependency_scores: needs as many relations as words; got 0 and 0"),
+    (lambda: dependency.dependency_scores([2], [0], 2, 1.0),
+     "dependency_scores: governors must lie in 0..1; got [2]"),
+    (lambda: dependency.dependency_scores([0], [2], 2, 1.0),
+     "dependency_scores: relations must lie in 0..1; got [2]"),
 ]  # fmt: skip
 
 

@@ -35,8 +35,8 @@ from tinyattn.cli.claims import claims
 from tinyattn.cli.info import info
 from tinyattn.data.text import DataError
 from tinyattn.data.world import WorldExists
-from tinyattn.dispatch import KERNELS, names_in, switched_off
 from tinyattn.dispatch import formulas as by_formulas
+from tinyattn.dispatch import names_in
 from tinyattn.models.generate import ScoresError
 from tinyattn.tasks.recipe import home_of
 from tinyattn.threads import NoThreads, keep_freed_memory
@@ -142,17 +142,12 @@ def main(ctx: click.Context, formulas: str) -> None:
     if names := names_in(formulas):
         with wrong("--formulas"):
             ctx.with_resource(by_formulas(*names))  # until the command ends
-    ask = KERNELS.get(("started", "cpu"))  # itself, since the formula knows of one process only
-    number, to_be_alone = ask.run(np) if ask else started(np)
-    if number == 1:
-        return
-    command, alone = ctx.invoked_subcommand, f"leave out mpiexec{to_be_alone}"
+    command = ctx.invoked_subcommand
     if command not in ("pretrain", "finetune", "train"):
-        raise click.UsageError(f"several processes can share pretrain, finetune and train, not "
-                               f"{command}; {alone}")  # fmt: skip
-    if off := {"all", "started", "all_ranks", "step"} & {*switched_off()}:
-        raise click.UsageError(f"several processes share a run by kernels, and of these "
-                               f"{', '.join(sorted(off))} is off; {alone}")  # fmt: skip
+        number, to_be_alone = started(np)
+        if number > 1:
+            raise click.UsageError(f"several processes can share pretrain, finetune and train, not "
+                                   f"{command}; leave out mpiexec{to_be_alone}")  # fmt: skip
 
 
 for command in (

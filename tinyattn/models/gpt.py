@@ -2,7 +2,7 @@
 
 It gives each symbol a vector, lets the vectors pass through a few rounds of "look at the past" and
 "think for yourself", and reads off the last vectors how likely each symbol is to come next. Next:
-writing with it. Next: cross-entropy, the price of a prediction (ops/loss.py).
+cross-entropy, the price of a prediction (ops/loss.py).
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Chapter 6: operations, one function each: value, gradient, equation.
 
-A tensor that remembers (chapter 1) needs something to remember. Each function in this folder
-computes its value and says beside it how a gradient g = ∂loss/∂y of its result turns into the
-gradients of its inputs. This first file has what a pocket calculator has. Shapes broadcast as in
-NumPy; the decorator sums the gradients back.
+Each function in this folder computes its value and says beside it how a gradient g = ∂loss/∂y of
+its result turns into the gradients of its inputs. This file has what a pocket calculator has.
+Shapes broadcast as in NumPy; the decorator sums the gradients back.
 
 Where a slope is infinite, as that of 1/x at 0, a gradient of 0 stays 0: what the loss does not use
 has no say, and 0·∞ would be NaN. Products and sums of numbers that are themselves ∞ or NaN make no

@@ -41,7 +41,7 @@ def dropout(xp: Any, x: Array, *, rate: float, noise: Noise | None) -> Any:
     Source:   Srivastava and others 2014, section 10 ("inverted" dropout)
     """
     if noise is None or rate == 0:
-        return x, (lambda g: g,)
+        return x[...], (lambda g: g,)
     keep = noise.site(rate).keep(xp, x.shape)
 
     def drop(a: Array) -> Array:

@@ -66,19 +66,15 @@ def cross_entropy(
     z = logits.reshape(len(picked), V)
     if ignore is not None:  # what a row that does not count has in it, ∞ or NaN, does not matter
         z = xp.where(counts[:, None], z, 0)
-    place = (xp.arange(len(z)), picked)
-    p = z - z.max(axis=1, keepdims=True)
-    surprise = -p[place]
-    xp.exp(p, out=p)
-    total = p.sum(axis=1)
-    surprise += xp.log(total)
-    weight = counts.astype(z.dtype)
-    weight /= xp.maximum(weight.sum(), 1) if divisor is None else divisor
+    below = z - z.max(axis=1, keepdims=True)
+    e = xp.exp(below)
+    total = e.sum(axis=1)
+    surprise = xp.log(total) - below[xp.arange(len(z)), picked]
+    counted = counts.astype(z.dtype)
+    weight = counted / (xp.maximum(counted.sum(), 1) if divisor is None else divisor)
 
     def dz(g: Array) -> Array:
-        d = p * (weight / total)[:, None]
-        d[place] -= weight
-        d *= g
-        return d.reshape(logits.shape)
+        onehot = xp.where(xp.arange(V) == picked[:, None], weight[:, None], 0)
+        return ((e * (weight / total)[:, None] - onehot) * g).reshape(logits.shape)
 
     return (surprise * weight).sum(), (dz, None)

@@ -2,7 +2,7 @@
 
 It keeps the numbers that flow through a deep stack at one size: each row is shifted to mean 0 and
 scaled to variance 1, then given a learned scale and shift (derivations/04_layer_norm.md). Next:
-GELU. Next: GELU, the bend of a transformer's neurons (ops/gelu.py).
+GELU, the bend of a transformer's neurons (ops/gelu.py).
 """
 
 from __future__ import annotations

@@ -2,9 +2,8 @@
 
 `axis` is None (all axes), an integer or a tuple, as in NumPy. The gradient of a reduction is the
 gradient of its result handed to every element that took part, times what that element counted.
-Squares overflow, or vanish, long
-before their root does: so where there are squares, numbers are first divided by a power of two that
-is about as large as they are.
+Squares overflow, or vanish, long before their root does: so where there are squares, numbers are
+first divided by a power of two that is about as large as they are.
 """
 
 from __future__ import annotations

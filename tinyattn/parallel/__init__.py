@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from tinyattn.dispatch import kernel
 from tinyattn.parallel import threads
+from tinyattn.services import serves
 
 if TYPE_CHECKING:
     from tinyattn.training.optimizers import Optimizer
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["threads"]
 
 
-@kernel("side_by_side", "cuda")
-@kernel("side_by_side", "cpu")
+@serves("cpu", "cuda")
 def side_by_side(
     xp: Any, function: Callable[[Any], Any], items: Iterable[Any], workers: int | None = None
 ) -> Iterator[Any]:
@@ -31,26 +30,25 @@ def side_by_side(
     return threads.side_by_side(xp, function, items, workers)
 
 
-@kernel("one_thread", "cuda")
-@kernel("one_thread", "cpu")
+@serves("cpu", "cuda")
 def one_thread(xp: Any) -> AbstractContextManager[None]:
     """Limits the BLAS to one thread."""
     return threads.one_blas_thread()
 
 
-@kernel("keep_freed_memory", "cpu")
+@serves("cpu")
 def keep_freed_memory(xp: Any) -> None:
     """Makes the C library the pool of arrays."""
     threads.keep_freed_memory()
 
 
-@kernel("cores_and_blas", "cpu")
+@serves("cpu")
 def cores_and_blas(xp: Any) -> tuple[int, str]:
     """What threads and products run on here."""
     return threads.available_cores(), threads.blas()
 
 
-@kernel("all_ranks", "cpu")
+@serves("cpu")
 def all_ranks(xp: Any, device: str = "cpu") -> Ranks:
     """The processes that mpiexec started."""
     from tinyattn.parallel.ranks import joined
@@ -58,7 +56,7 @@ def all_ranks(xp: Any, device: str = "cpu") -> Ranks:
     return joined(device)
 
 
-@kernel("started", "cpu")
+@serves("cpu")
 def started(xp: Any) -> tuple[int, str]:
     """What the environment says of mpiexec, or of a scheduler."""
     from tinyattn.parallel.ranks import started, to_be_alone
@@ -66,8 +64,7 @@ def started(xp: Any) -> tuple[int, str]:
     return started(), to_be_alone()
 
 
-@kernel("step", "cuda")
-@kernel("step", "cpu")
+@serves("cpu", "cuda")
 def step(
     xp: Any, loss: Loss, optimizers: list[Optimizer], *, seed: int = 0, clip: float = 1.0,
     workers: int | None = None, ranks: Ranks | None = None,

@@ -23,7 +23,7 @@ import numpy as np
 
 from tinyattn.backend import Array, asnumpy, device_name
 from tinyattn.data.batches import Batch
-from tinyattn.dispatch import KERNELS, dispatched
+from tinyattn.dispatch import FORMULAS, choose, dispatched
 from tinyattn.limits import MOST_WORKERS, whole
 from tinyattn.noise import Noise
 from tinyattn.parallel.flat import FlatParameters, Piece, add_gradients, flat_of, tiles
@@ -94,12 +94,6 @@ class ShardedStep(Step):
         self._collector = {
             key: piece for flat in self.flat for key, piece in flat.collector().items()
         }
-        # Kernels on a GPU leave alone what has a gradient of NaN, so nobody needs to wait for the
-        # loss; rules that have no kernel there do not.
-        device = device_name(self.xp)
-        self._waits = not on_gpu(self.xp) or not all(
-            (type(optimizer).rule.__name__, device) in KERNELS for optimizer in optimizers
-        )
 
     def __enter__(self) -> ShardedStep:
         self._threads = worker_threads()
@@ -162,6 +156,8 @@ class ShardedStep(Step):
         futures = deque(self.executor.submit(work, i) for i in mine[:begun])
         for flat in self.flat:
             flat.grads[...] = 0
+            for parameter in flat.named.values():
+                parameter.zero_grad()  # what an earlier `backward` left is not this step's
         losses = []
         for number in range(len(mine)):
             loss, gradient = futures.popleft().result()
@@ -175,10 +171,20 @@ class ShardedStep(Step):
             losses = self._add_up(losses)
         positions = sum(shard.inputs.size for shard in shards)
         result = StepResult(step, positions, self._clip(losses))
-        if self._waits:
+        if self._must_wait():
             result.check()
         self._move(learning_rate)
         return result
+
+    def _must_wait(self) -> bool:
+        """Whether the loss must be known before parameters move.
+
+        Kernels on a GPU leave alone what has a gradient of NaN, so nobody needs to wait; formulas
+        do not.
+        """
+        names = {"clip_factor", *(type(optimizer).rule.__name__ for optimizer in self.optimizers)}
+        device = device_name(self.xp)
+        return not on_gpu(self.xp) or any(choose(FORMULAS[name], device)[1] for name in names)
 
     def _add_up(self, losses: list[Array]) -> list[Array]:
         """The gradients of all ranks, added up in place; and their losses, as one."""

@@ -60,7 +60,7 @@ def attachment(trees: Sequence[Tree], sentences: Sequence[Sentence]) -> tuple[Sc
 
 
 def rebuilt(sentences: Sequence[Sentence]) -> list[Tree]:
-    """What is read from heads that were built for each tree (attention/dependency.py).
+    """What is read from heads that were built for each tree (theory/dependency.py).
 
     They have been told the answer; what it shows is that heads can hold it.
     """

@@ -2,7 +2,7 @@
 
 The same text can be read in windows, symbol by symbol, or document by document with something cut
 out. What does not fit the model or the recipe is refused here, before anything is trained. Next:
-the knowledge task. Next: does pretraining put knowledge into weights? (tasks/knowledge.py).
+does pretraining put knowledge into weights? (tasks/knowledge.py).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Chapter 10: what attention can and cannot do: five answer sheets, checked on this engine."""
+"""Chapter 7: what attention can and cannot do: five answer sheets, checked on this engine."""
 
 from tinyattn.theory.weights import (
     imbalance,

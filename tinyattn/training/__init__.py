@@ -1,4 +1,4 @@
-"""Chapter 8: training. Of a model it needs a loss function, and its parameters."""
+"""Training, from chapter 4 on. Of a model it needs a loss function, and its parameters."""
 
 from tinyattn.training.optimizers import SGD, AdamW, Optimizer
 from tinyattn.training.step import Step, StepResult

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from tinyattn.data.files import Content
-from tinyattn.dispatch import dispatched
 from tinyattn.limits import seed_of
 from tinyattn.nn import Module
+from tinyattn.services import service
 from tinyattn.threads import NoThreads, check_alone
 from tinyattn.training.checkpoint import CHECKPOINT, Checkpoint
 from tinyattn.training.keep import Keeper, are_there, go_on
@@ -26,7 +26,7 @@ from tinyattn.training.signals import Interrupted, named, stop_asked
 from tinyattn.training.step import Loss, Step, StepResult
 
 
-@dispatched
+@service
 def step(
     xp: Any, loss: Loss, optimizers: list[Optimizer], *, seed: int = 0, clip: float = 1.0,
     workers: int | None = None, ranks: Ranks | None = None,

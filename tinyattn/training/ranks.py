@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tinyattn.dispatch import dispatched
+from tinyattn.services import service
 
 
 class MissingMPI(Exception):
@@ -47,7 +47,7 @@ class Ranks:
 ALONE = Ranks()
 
 
-@dispatched
+@service
 def all_ranks(xp: Any, device: str = "cpu") -> Ranks:
     """The ranks of a run that computes on `device`. xp is NumPy: this is about the host.
 
@@ -56,7 +56,7 @@ def all_ranks(xp: Any, device: str = "cpu") -> Ranks:
     return ALONE
 
 
-@dispatched
+@service
 def started(xp: Any) -> tuple[int, str]:
     """How many processes were started together, and behind another advice, how to run alone.
 

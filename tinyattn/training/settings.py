@@ -13,29 +13,28 @@ from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 from tinyattn.checks import settle
-from tinyattn.dispatch import dispatched
 from tinyattn.limits import brief
 from tinyattn.names import nearest
 from tinyattn.nn import Module
+from tinyattn.ops.linear import PRODUCTS
+from tinyattn.services import service
 from tinyattn.training.optimizers import Decays, Optimizer, decays_a5, decays_matrices
 from tinyattn.training.registry import OPTIMIZERS, make_optimizers
 from tinyattn.training.schedule import Schedule
 
 DECAYS: dict[str, Decays] = {"matrices": decays_matrices, "a5": decays_a5}
-PRODUCTS = ("float32", "tf32", "bfloat16")
-"""How exactly matrices may be multiplied; all but the first only where a kernel can."""
 NEED_GPU = "products {!r} need a GPU: take device 'cuda', or products 'float32'"
 BELOW_1 = 1 - 2.0**-24
 """The largest number below 1 in float32."""
 
 
-@dispatched
+@service
 def missing_products(xp: Any, how: str) -> str:
     """Why linear maps cannot be computed so here; empty if they can."""
     return "" if how == "float32" else NEED_GPU.format(how)
 
 
-@dispatched
+@service
 @contextmanager
 def products_in(xp: Any, how: str) -> Iterator[None]:
     """A context in which linear maps of float32 numbers are computed so, in all threads.

@@ -66,7 +66,11 @@ class Step:
             loss.backward()
             norm = clip_gradients([p.grad for p in parameters if p.grad is not None], self.clip)
         result = StepResult(step, batch.inputs.size, (loss.data, norm))
-        result.check()
-        for optimizer in self.optimizers:
-            optimizer.step(learning_rate)
+        try:
+            result.check()
+            for optimizer in self.optimizers:
+                optimizer.step(learning_rate)
+        finally:
+            for parameter in parameters:
+                parameter.zero_grad()
         return result

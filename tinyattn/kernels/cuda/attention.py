@@ -4,7 +4,7 @@ The products are matrix products as ever. Between them scores become weights whe
 the way back gradients of weights become gradients of scores, each in one launch. So the weights of
 all pairs are kept: a GPU has the memory for texts of some thousand symbols. What a product gives is
 laid out anew in any case, heads beside each other; what is not finite in it is then added up again,
-without what is hidden (ops/selected.py).
+without what is hidden (kernels/cpu/selected.py).
 """
 
 from __future__ import annotations

@@ -17,26 +17,29 @@ from typing import Any
 import numpy as np
 
 from tinyattn.backend import Array
-from tinyattn.dispatch import kernel
+from tinyattn.dispatch import FORMULAS, choose
+from tinyattn.ops.linear import PRODUCTS
+from tinyattn.services import serves
 
-PRODUCTS = ("float32", "tf32", "bfloat16")
 OLDEST = 80
 """The compute capability, 8.0, from which on GPUs have units for both."""
 _how = [(object(), "float32")]  # of each context, the newest last, which decides
 
 
-@kernel("missing_products", "cuda")
+@serves("cuda")
 def missing_products(xp: Any, how: str) -> str:
     """Why this GPU cannot compute linear maps so; empty if it can."""
     if how not in PRODUCTS:
         return f"products must be one of {PRODUCTS}; got {how!r}"
+    if how != "float32" and (why := choose(FORMULAS["linear"], "cuda")[1]):
+        return f"products {how!r} need the kernel of linear maps, and it is {why}"
     if how != "float32" and (has := int(xp.cuda.Device().compute_capability)) < OLDEST:
         return (f"products {how!r} need a GPU of compute capability {OLDEST / 10} or more; "
                 f"this one has {has / 10}: take 'float32'")  # fmt: skip
     return ""
 
 
-@kernel("products_in", "cuda")
+@serves("cuda")
 @contextmanager
 def products_in(xp: Any, how: str) -> Iterator[None]:
     """A context in which linear maps of float32 numbers are computed so, in all threads.

@@ -1,6 +1,6 @@
 """Chapter 7: questions 2 and 3, what the sheets make of their models' answers. No check can tell.
 
-What they report in numbers stands among the remarks (remarks.py).
+What they report in numbers stands among the remarks (theory/remarks.py).
 """
 
 from __future__ import annotations
