@@ -3,7 +3,10 @@
     python tests/reading_order.py        # lines before each milestone, and the sizes of the rooms
 
 The order is that of the package's docstring, its table of contents: files one by one where they
-matter, then folders, whose files stand in the order in which their __init__ imports them.
+matter, then folders, whose files stand in the order in which their __init__ imports them. All lines
+of a file count, those of an __init__ do not. What a file needs is what it imports; not what it
+imports for annotations alone, or calls as a method of a tensor, or finds in its place when it runs
+(calls.py and attention/refusals.py, which check what users pass).
 """
 
 import ast

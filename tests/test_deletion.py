@@ -25,10 +25,31 @@ def all_answers() -> dict[str, Any]:
     from tinyattn.report.claims import as_dict
     from tinyattn.theory import CLAIMS, REMARKS, judge_all
 
-    found = {name: trained(name) for name in ("adamw", "muon")}
+    found = {name: trained(name) for name in ("sgd", "adamw", "muon")}
     results = judge_all([*CLAIMS.values()], draws=1)
     rows = as_dict(results, [*REMARKS.values()])["rows"]
-    return {**found, "claims": [[row[key] for key in ("id", "verdict", "ok")] for row in rows]}
+    claims = [[row[key] for key in ("id", "verdict", "ok")] for row in rows]
+    return {**found, "claims": claims, "job": job()}
+
+
+def job() -> dict[str, Any]:
+    """The job by command: what a small model answers, and its last losses, in float32."""
+    from click.testing import CliRunner
+
+    from tinyattn.cli import main
+
+    def call(words: str) -> dict[str, Any]:
+        done = CliRunner().invoke(main, [*words.split(), "--json"], catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        return json.loads(done.stdout)
+
+    Path("small.toml").write_text("[model]\ncontext = 80\nlayers = 1\nheads = 2\nwidth = 16\n"
+                                  "[data]\nlongest = 72\n[pretrain]\nsteps = 5\n"
+                                  "[finetune]\nsteps = 5\n")  # fmt: skip
+    call("world --out world --people 12 --places 3 --dev 4 --test 2 --sentences 2")
+    losses = [call("pretrain world/corpus.txt --config small.toml --out one")["loss"],
+              call("finetune world/birth_train.tsv --from one --out two")["loss"]]  # fmt: skip
+    return {"losses": losses, "score": call("evaluate world/birth_dev.tsv --from two")}
 
 
 def trained(optimizer: str) -> dict[str, Any]:
@@ -95,7 +116,9 @@ def test_without_the_engine_room_all_answers_are_the_same(tmp_path: Path) -> Non
     )
     assert plain["claims"] == whole["claims"]
     assert all(ok for _, _, ok in whole["claims"])
-    for name in ("adamw", "muon"):
+    assert plain["job"]["score"] == whole["job"]["score"]
+    np.testing.assert_allclose(plain["job"]["losses"], whole["job"]["losses"], rtol=1e-5)
+    for name in ("sgd", "adamw", "muon"):
         assert plain[name]["texts"] == whole[name]["texts"]
         np.testing.assert_allclose(plain[name]["losses"], whole[name]["losses"], rtol=0, atol=1e-9)
         assert whole[name]["losses"][-1] < whole[name]["losses"][0] - 0.1, "nothing was learned"

@@ -9,6 +9,7 @@ import pytest
 from cases import CASES, Case, cotangent_of, every_case, normal
 from numpy.testing import assert_allclose, assert_array_equal
 
+import tinyattn
 from tinyattn import Tensor, gradcheck, ops
 from tinyattn.backend import asarray, asnumpy
 from tinyattn.noise import Noise
@@ -567,6 +568,24 @@ def test_an_op_that_forgets_its_gradient_is_told_what_it_has_to_return(
         make_op(bare)(x).sum().backward()
     with pytest.raises(RuntimeError, match=r"crooked: .* shape \(\) for an input of shape \(2,\)"):
         make_op(crooked)(x).sum().backward()
+
+
+def test_a_function_of_ones_own_may_have_a_name_that_is_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is not replaced by our kernel, and does not replace our formula."""
+    monkeypatch.setattr("tinyattn.op.OPS", dict(OPS))
+
+    def gelu(xp: Any, x: Any) -> Any:
+        return x * 1000, (lambda g: g * 1000,)
+
+    x = Tensor([1.0, 2.0])
+    ours = ops.gelu(x).numpy()
+    assert make_op(gelu)(x).numpy().tolist() == [1000.0, 2000.0]
+    assert_array_equal(ops.gelu(x, exact=True).numpy(), ours)
+    with tinyattn.formulas("gelu"):
+        assert_allclose(ops.gelu(x).numpy(), ours, rtol=1e-15)
+        assert make_op(gelu)(x).numpy().tolist() == [1000.0, 2000.0]
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-30])

@@ -48,8 +48,8 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
-import tinyattn.calls  # noqa: F401
-import tinyattn.gpu  # noqa: F401
+import tinyattn.calls
+import tinyattn.gpu
 import tinyattn.manners  # noqa: F401
 from tinyattn import ops
 from tinyattn.dispatch import formulas

@@ -35,6 +35,7 @@ class Signature:
         self.name = formula.__name__
         self.options = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
         self.arrays = [p for p in parameters if p.kind is not p.KEYWORD_ONLY]
+        self._known = {*self.options}
         self.takes_list = any(p.kind is p.VAR_POSITIONAL for p in self.arrays)
         self._indices = {p.name for p in parameters if p.annotation == "Index"}
         self._kinds = [str(p.annotation) * (p.annotation in ("Index", "Mask")) for p in self.arrays]
@@ -48,6 +49,8 @@ class Signature:
 
         Raises: TypeError, ValueError if there are too few arguments, too many, or unknown ones.
         """
+        if len(args) == len(self.arrays) and not self.takes_list and options.keys() <= self._known:
+            return list(args)  # as most are called
         extra: tuple[Any, ...] = ()  # options that came by position
         if self.takes_list:
             if args and isinstance(args[0], str):  # einsum("ij,jk->ik", a, b), as in NumPy

@@ -1,12 +1,11 @@
 """Chapter 1: formula or kernel, or who computes.
 
 What an operation means stands in this book as a *formula*: some lines of array code that run
-wherever arrays do. What makes it fast (tiles that fit a cache, threads, programs for a GPU) stands
-in *kernels*, behind the book, in an engine room that a reader may skip. A kernel takes a formula's
-place on one device and must give the same. This table is where the book knows that kernels may
-exist: they enter themselves here, and `choose` says for each call who computes, and why. Without
-them the formulas compute everything, with the same answers, slowly. Next: how a function of arrays
-becomes an operation on tensors (op.py).
+wherever arrays do. What makes it fast stands in *kernels*, in an engine room that a reader may skip
+and even delete. A kernel takes a formula's place on one device and must give the same. This table
+is where the book knows that kernels may exist: they enter themselves here, and `choose` says for
+each call who computes, and why not a kernel. Next: how a function of arrays becomes an operation on
+tensors (op.py).
 """
 
 from __future__ import annotations
@@ -42,9 +41,8 @@ FORMULAS_VARIABLE = "TINYATTN_FORMULAS"
 
 
 def names_in(text: str) -> list[str]:
-    """The names that a variable or an option lists, by comma or space; 1 is for all, 0 for none."""
-    words = text.replace(",", " ").split()
-    return ["all" if word == "1" else word for word in words if word != "0"]
+    """The names that a variable or an option lists; 1 is for all, 0 for none."""
+    return ["all" if w == "1" else w for w in text.replace(",", " ").split() if w != "0"]
 
 
 _off = Counter(names_in(os.environ.get(FORMULAS_VARIABLE, "")))
@@ -54,8 +52,8 @@ _lock = threading.Lock()
 def kernel(name: str, device: str, why_not: Function | None = None) -> Callable[[F], F]:
     """Decorator: this function is the kernel of the formula `name` on a device.
 
-    Args: why_not: says in a few words why the kernel cannot take these arguments, or "". It looks
-        at shapes, precisions and strides only, so that a call is computed the same way every day.
+    Args: why_not: says why the kernel cannot take these arguments, or "". It looks at shapes,
+        precisions and strides only, so that a call is computed the same way every day.
     """
 
     def enter(run: F) -> F:
@@ -67,13 +65,15 @@ def kernel(name: str, device: str, why_not: Function | None = None) -> Callable[
     return enter
 
 
-def choose(formula: Function, device: str, *args: Any, **options: Any) -> tuple[Function, str]:
+def choose(
+    formula: Function, device: str, args: tuple[Any, ...], options: dict[str, Any]
+) -> tuple[Function, str]:
     """Who computes this call: the kernel and ""; or the formula, and why not a kernel."""
     name = formula.__name__
     found = KERNELS.get((name, device)) if FORMULAS.get(name) is formula else None
     if found is None:  # none was made, or it is for another formula of that name
         return formula, "no kernel"
-    if _off["all"] or _off[name]:
+    if _off and ("all" in _off or name in _off):
         return formula, "switched off"
     reason = found.why_not(*args, **options) if found.why_not and args else ""
     return (formula, reason) if reason else (found.run, "")
@@ -89,18 +89,21 @@ def formulas(*names: str) -> Iterator[None]:
     for name in {*names} - FORMULAS.keys() - {"all"}:
         known = ", ".join(sorted(FORMULAS))
         raise ValueError(f"formulas: there is no formula {name!r}; there are {known}")
+    mine = names or ("all",)
     with _lock:
-        _off.update(names or ("all",))
+        _off.update(mine)
     try:
         yield
     finally:
         with _lock:
-            _off.subtract(names or ("all",))
+            _off.subtract(mine)
+            for name in {name for name in mine if not _off[name]}:
+                del _off[name]
 
 
 def switched_off() -> list[str]:
     """The names whose kernels are switched off; "all" for every one."""
-    return sorted(name for name, times in _off.items() if times)
+    return sorted(_off)
 
 
 def dispatched(formula: F) -> F:
@@ -109,6 +112,6 @@ def dispatched(formula: F) -> F:
 
     @functools.wraps(formula)
     def call(xp: Any, *args: Any, **options: Any) -> Any:
-        return choose(formula, device_name(xp), xp, *args, **options)[0](xp, *args, **options)
+        return choose(formula, device_name(xp), (xp, *args), options)[0](xp, *args, **options)
 
     return call  # type: ignore[return-value]

@@ -26,10 +26,8 @@ from tinyattn.dispatch import FORMULAS, Function, choose, dispatched
 from tinyattn.graph import Node, recording
 from tinyattn.tensor import OPS, Tensor, result
 
-Index = Any
-"""Annotation of a parameter that holds integers, which have no gradient."""
-Mask = Any
-"""Annotation of a parameter that holds booleans, which have no gradient."""
+Index = Any  # annotates a parameter that holds integers, which have no gradient
+Mask = Any  # the same for booleans
 Source = Node | Tensor | None
 """Where the gradient of an argument goes: a node, a leaf, or nowhere."""
 
@@ -39,16 +37,15 @@ plain: Plain = cast(Any, None)
 in calls.py, which puts it here."""
 
 Observer = Callable[[str, Function, str], Function]
-"""observer(name, function, reason) -> function; the reason is that of `dispatch.choose`."""
-
 _observers: list[Observer] = []
 
 
 @contextmanager
 def observed(observer: Observer) -> Iterator[None]:
-    """Inside this context every op, in every thread, calls what `observer` makes of its function.
+    """A context in which every op, in every thread, calls what `observer` makes of its function.
 
-    That must give what the function gives, and may look at the clock before and after, or count.
+    It gets the op's name, the function and the reason of `dispatch.choose`; what it makes must give
+    what the function gives, and may look at the clock before and after, or count.
     """
     _observers.append(observer)
     try:
@@ -81,12 +78,13 @@ def op(function: Function | None = None, *, check: Function | None = None) -> An
         values, sources = plain(function, args, options)
         device = device_of(*[v for v in values if hasattr(v, "shape")])
         try:
+            arrays = device.xp, *values
             if check is not None:
-                check(device.xp, *values, **options)
-            run, reason = choose(function, device.name, device.xp, *values, **options)
+                check(*arrays, **options)
+            run, reason = choose(function, device.name, arrays, options)
             for observer in _observers:  # hardly ever one
                 run = observer(name, run, reason)
-            value, vjp = _pair(run(device.xp, *values, **options), len(values))
+            value, vjp = _pair(run(*arrays, **options), len(values))
         except (ValueError, TypeError, IndexError, AttributeError) as error:
             if str(error).startswith(f"{name}:"):
                 raise

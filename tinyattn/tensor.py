@@ -40,6 +40,10 @@ def _call(name: str) -> Callable[..., Tensor]:
     return lambda x, *args, **options: OPS[name](x, *args, **options)
 
 
+def _binary(name: str) -> Callable[[Tensor, Any], Tensor]:
+    return lambda a, b: OPS[name](a, b)
+
+
 def _reflected(name: str) -> Callable[[Tensor, Any], Tensor]:
     return lambda a, b: OPS[name](b, a)
 
@@ -134,10 +138,7 @@ class Tensor:
 
     ndim = property(lambda self: int(self._data.ndim), doc="How many axes.")
 
-    @property
-    def size(self) -> int:
-        """How many numbers."""
-        return int(self._data.size)
+    size = property(lambda self: int(self._data.size), doc="How many numbers.")
 
     def __len__(self) -> int:
         return len(self._data)
@@ -198,13 +199,13 @@ class Tensor:
 
     # -- operators and methods that are ops: one aligned list -----------------------------------
 
-    __add__, __radd__ = _call("add"), _reflected("add")
-    __sub__, __rsub__ = _call("subtract"), _reflected("subtract")
-    __mul__, __rmul__ = _call("multiply"), _reflected("multiply")
-    __truediv__, __rtruediv__ = _call("divide"), _reflected("divide")
-    __pow__, __rpow__ = _call("power"), _reflected("power")
-    __matmul__, __rmatmul__ = _call("matmul"), _reflected("matmul")
-    __neg__, __abs__, __getitem__ = map(_call, ("negative", "absolute", "getitem"))
+    __add__, __radd__ = _binary("add"), _reflected("add")
+    __sub__, __rsub__ = _binary("subtract"), _reflected("subtract")
+    __mul__, __rmul__ = _binary("multiply"), _reflected("multiply")
+    __truediv__, __rtruediv__ = _binary("divide"), _reflected("divide")
+    __pow__, __rpow__ = _binary("power"), _reflected("power")
+    __matmul__, __rmatmul__ = _binary("matmul"), _reflected("matmul")
+    __neg__, __abs__, __getitem__ = _call("negative"), _call("absolute"), _binary("getitem")
 
     exp, log, sqrt, tanh, sigmoid = map(_call, ("exp", "log", "sqrt", "tanh", "sigmoid"))
     erf, abs, clip = map(_call, ("erf", "absolute", "clip"))
@@ -248,8 +249,7 @@ def gradients(
 ) -> list[tuple[Tensor, Array]]:
     """Each leaf behind `output` that requires a gradient, with d(output · cotangent)/d(leaf).
 
-    This is `Tensor.backward` without the adding up into `.grad`: threads that share their
-    parameters use it to keep their gradients apart. Arguments and errors are those of `backward`.
+    This is `Tensor.backward` without adding up into `.grad`, with the same arguments and errors.
     The arrays may share memory with one another; copy before writing to them.
     """
     if not output.requires_grad:

@@ -34,11 +34,7 @@ Function = Callable[..., Any]
 Found = dict[str, Any]
 
 DEVICES = ["cpu", *(["cuda"] if there_is_one() else [])]
-NO_NUMBERS = ["missing_products", "products_in"]  # but a setting: tests/cuda/test_refusals.py
-TABLE = sorted(
-    (name, device) for (name, device), kernel in KERNELS.items()
-    if kernel.run.__module__.startswith("tinyattn.kernels.") and name not in NO_NUMBERS
-)  # fmt: skip
+TABLE = sorted(KERNELS)
 WALK = [
     pytest.param(name, device, id=f"{name}-{device}", marks=[pytest.mark.gpu] * (device == "cuda"))
     for name, device in TABLE

@@ -289,6 +289,8 @@ TABLE: list[tuple[Callable[[], Any], str]] = [
     (lambda: cost.formula_value("T·Q", {"T": 3}), "formula_value: cannot read 'T·Q': 'Q'"),
     (lambda: cost.formula_value("T**3", {"T": 3}),
      "formula_value: cannot read 'T**3': 'T ** 3' is no sum or product"),
+    (lambda: cost._value(ast.parse("T**3", mode="eval").body, {"T": 3}),
+     "'T ** 3' is no sum or product"),
     (lambda: dependency.dependency_scores([], [], 2, 1.0),
      "dependency_scores: needs as many relations as words; got 0 and 0"),
     (lambda: dependency.dependency_scores([2], [0], 2, 1.0),

@@ -295,3 +295,13 @@ def test_long_gradients_are_shortened_together() -> None:
     np.testing.assert_allclose(found, [0.6, 0, 0.8], rtol=1e-6)
     gradients[0][0] = np.inf
     assert clip_gradients(gradients, 1.0) == math.inf and gradients[0][0] == math.inf
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_each_gradient_counts_once(name: str) -> None:
+    """What a second step without a backward has of the first is momentum alone."""
+    w = Parameter(np.ones((2, 2)))
+    rule = OPTIMIZERS[name]([("w", w)], weight_decay=0.0)
+    w.grad = np.full((2, 2), 3.0)
+    rule.step(0.1)
+    assert w.grad is None

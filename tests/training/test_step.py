@@ -18,6 +18,7 @@ from tinyattn.tasks.knowledge import language_model_loss
 from tinyattn.tensor import Tensor, gradients
 from tinyattn.training.optimizers import SGD
 from tinyattn.training.registry import make_optimizers
+from tinyattn.training.step import Step as PlainStep
 
 
 def tiny(dropout: float = 0.0) -> GPT:
@@ -221,3 +222,32 @@ def test_a_batch_that_is_too_large_for_a_gpu_is_told_which_would_fit(
         with pytest.raises(BatchTooLarge, match="not even one text of 15 symbols fits") as told:
             take(batch, 0, 0.1)
         assert told.value.fits == 0
+
+
+BOTH = pytest.mark.parametrize("kind", [PlainStep, Step])
+
+
+@BOTH
+@pytest.mark.parametrize("name", ["sgd", "adamw", "muon"])
+def test_gradients_that_backward_left_before_do_not_count(kind: Any, name: str) -> None:
+    found = []
+    for left in (None, 100.0):
+        model = tiny()
+        for parameter in model.parameters():
+            parameter.grad = None if left is None else np.full(parameter.shape, left, np.float32)
+        with kind(language_model_loss(model), make_optimizers(model, name)) as take:
+            take(ragged(), 0, 0.01)
+        assert all(parameter.grad is None for parameter in model.parameters())
+        found.append(model.state())
+    for key, value in found[0].items():
+        np.testing.assert_array_equal(found[1][key], value)
+
+
+@BOTH
+def test_a_step_that_failed_leaves_no_gradient(kind: Any) -> None:
+    model = tiny()
+    good = language_model_loss(model)
+    with kind(lambda *batch: good(*batch) * np.nan, make_optimizers(model, "adamw")) as take:
+        with pytest.raises(FloatingPointError):
+            take(ragged(), 0, 0.01)
+    assert all(parameter.grad is None for parameter in model.parameters())

@@ -3,9 +3,8 @@
     α = softmax(K q)        how much the query q matches each key k_i
     c = Σ_i α_i v_i         the mean of the values v_i with these weights
 
-A query is a question, keys are what can be asked for, values are what is answered. These two
-lines are all of attention; multi-head attention runs them for many queries at a time, in several
-subspaces at once.
+These two lines are all of attention (ops/attention.py has them for many queries); multi-head
+attention runs them for many queries at a time, in several subspaces at once.
 """
 
 from __future__ import annotations

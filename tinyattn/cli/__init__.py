@@ -156,7 +156,6 @@ for command in (
 ):  # fmt: skip
     main.add_command(command)
 # What measures belongs to the engine room, which may have been deleted, and looks at its threads.
-MEASURE, THREADS = (f"tinyattn.{room}" for room in ("measure", "parallel"))
-if find_spec(MEASURE) and find_spec(THREADS):
-    for command in import_module(f"{MEASURE}.commands").COMMANDS:
+if find_spec("tinyattn.measure") and find_spec("tinyattn.parallel"):
+    for command in import_module("tinyattn.measure.commands").COMMANDS:
         main.add_command(command)

@@ -24,6 +24,8 @@ def gelu(xp: Any, x: Array, *, exact: bool = True) -> Any:
               else:  dx = g·(s + 2x·s(1 - s)·√(2/π)(1 + 3·0.044715x²))
     Shapes:   y as x
     Source:   Hendrycks and Gimpel 2016, section 2
+
+    Far below 0 the sum 1 + erf loses its digits, and y is 0 there; the kernels keep them.
     """
     near = xp.clip(x, -40, 40)  # beyond, Φ and s are 0 or 1, to the last bit
     if exact:

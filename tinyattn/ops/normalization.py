@@ -34,6 +34,8 @@ def layer_norm(xp: Any, x: Array, gain: Array, bias: Array, *, eps: float = 1e-5
     Shapes:   x (..., C), gain (C,), bias (C,) -> y (..., C)
     Raises:   ValueError if gain or bias is not (C,)
     Source:   Ba, Kiros and Hinton 2016, equation 4; eps as PyTorch's default
+
+    Rows whose squares overflow, or vanish beside eps = 0, need the kernels.
     """
 
     def mean(a: Array) -> Array:

@@ -184,7 +184,9 @@ class ShardedStep(Step):
         """
         names = {"clip_factor", *(type(optimizer).rule.__name__ for optimizer in self.optimizers)}
         device = device_name(self.xp)
-        return not on_gpu(self.xp) or any(choose(FORMULAS[name], device)[1] for name in names)
+        return not on_gpu(self.xp) or any(
+            choose(FORMULAS[name], device, (), {})[1] for name in names
+        )
 
     def _add_up(self, losses: list[Array]) -> list[Array]:
         """The gradients of all ranks, added up in place; and their losses, as one."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -77,7 +77,9 @@ class Muon(Optimizer):
     Raises: ValueError for a parameter that is no matrix (n_in, n_out).
     """
 
-    rule, moments, numbers = staticmethod(muon), ("velocity",), {"momentum": 0.95}
+    rule = staticmethod(muon)
+    moments = ("velocity",)
+    numbers: ClassVar = {"momentum": 0.95}
     alone = "matrix"
 
     def __init__(self, named: Iterable[tuple[str, Parameter]], **options: Any) -> None:

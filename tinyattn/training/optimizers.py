@@ -131,7 +131,9 @@ class SGD(Optimizer):
              weights decay by themselves, as in AdamW, not by way of the gradient
     """
 
-    rule, moments, numbers = staticmethod(sgd), ("velocity",), {"momentum": 0.95}
+    rule = staticmethod(sgd)
+    moments = ("velocity",)
+    numbers: ClassVar = {"momentum": 0.95}  # that of Muon, so that one setting does for both
     alone = "number"
 
 
@@ -156,8 +158,9 @@ class AdamW(Optimizer):
              The numbers are A5's
     """
 
-    rule, moments = staticmethod(adamw), ("first", "second")
-    numbers = {"beta1": 0.9, "beta2": 0.95, "eps": 1e-8}  # noqa: RUF012
+    rule = staticmethod(adamw)
+    moments = ("first", "second")
+    numbers: ClassVar = {"beta1": 0.9, "beta2": 0.95, "eps": 1e-8}
     alone = "number"
 
 

@@ -31,7 +31,7 @@ def missing_products(xp: Any, how: str) -> str:
     """Why this GPU cannot compute linear maps so; empty if it can."""
     if how not in PRODUCTS:
         return f"products must be one of {PRODUCTS}; got {how!r}"
-    if how != "float32" and (why := choose(FORMULAS["linear"], "cuda")[1]):
+    if how != "float32" and (why := choose(FORMULAS["linear"], "cuda", (), {})[1]):
         return f"products {how!r} need the kernel of linear maps, and it is {why}"
     if how != "float32" and (has := int(xp.cuda.Device().compute_capability)) < OLDEST:
         return (f"products {how!r} need a GPU of compute capability {OLDEST / 10} or more; "
