@@ -47,7 +47,7 @@ def test_only_dispatch_knows_of_an_engine_room(name: str) -> None:
     assert not found, f"{name} names {found}"
 
 
-NOT_YET = {"multi-head attention": 1_510}
+NOT_YET = {"multi-head attention": 1_511}
 """What stands later than it should, and how much may stand before it for now."""
 
 

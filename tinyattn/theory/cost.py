@@ -38,7 +38,7 @@ def formula_value(formula: str, values: Mapping[str, int]) -> Fraction:
     try:
         tree = ast.parse(formula.replace("·", "*").replace("²", "**2"), mode="eval")
         return _value(tree.body, values)
-    except (SyntaxError, TypeError, KeyError) as error:
+    except (SyntaxError, TypeError, KeyError, ValueError) as error:
         raise ValueError(f"formula_value: cannot read {formula!r}: {error}") from error
 
 
@@ -61,4 +61,4 @@ def _value(node: ast.expr, values: Mapping[str, int]) -> Fraction:
                     return a * b
                 case ast.Div():
                     return a / b
-    raise TypeError(f"{ast.unparse(node)!r} is no sum or product")
+    raise ValueError(f"{ast.unparse(node)!r} is no sum or product")
