@@ -6,10 +6,11 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ import pytest
 from tinyattn import formulas
 from tinyattn.data import Corruption
 from tinyattn.models import GPT, GPTConfig
+from tinyattn.services import SERVICES
 from tinyattn.tasks.examples import DocumentExamples, TextExamples
 from tinyattn.tasks.knowledge import language_model_loss
 from tinyattn.threads import NoThreads
@@ -384,6 +386,14 @@ def test_learning_rates_and_epochs_are_logged(tmp_path: Path) -> None:
     assert [entry["epoch"] for entry in metrics(tmp_path)] == [1] * 4 + [2] * 4 + [3] * 4
 
 
+@contextmanager
+def plain_step() -> Iterator[None]:
+    """A context in which the step of the book is taken, by formulas."""
+    with mock.patch.dict(SERVICES), formulas():
+        del SERVICES["step", "cpu"]
+        yield
+
+
 def test_an_optimizer_of_ones_own_is_a_class_and_a_line(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
@@ -399,7 +409,7 @@ def test_an_optimizer_of_ones_own_is_a_class_and_a_line(
     monkeypatch.setitem(OPTIMIZERS, "sign", Sign)
     settings = TrainSettings(optimizer="sign", learning_rate=0.01, steps=6, batch=4, momentum=0.5)
     results = []
-    for workers, who in ((1, formulas("step")), (2, nullcontext())):
+    for workers, who in ((1, plain_step()), (2, nullcontext())):
         model = GPT(MODEL, seed=5)
         data = TextExamples(np.arange(1, 9).repeat(20), 16, batch=4, seed=0)
         folder = tmp_path / str(workers)
@@ -418,7 +428,7 @@ def test_an_optimizer_of_ones_own_is_a_class_and_a_line(
 
 
 def test_a_plain_step_does_not_share_its_batch(tmp_path: Path) -> None:
-    with formulas("step"), pytest.raises(NoThreads, match="workers 2: only tinyattn"):
+    with plain_step(), pytest.raises(NoThreads, match="workers 2: only tinyattn"):
         fit(tmp_path)  # with two workers
     assert contents(tmp_path) == {}
 
@@ -428,7 +438,7 @@ def test_a_plain_step_trains_as_that_of_threads_does(tmp_path: Path) -> None:
     found = []
     for name, plain in (("a", False), ("b", True)):
         (tmp_path / name).mkdir()
-        with formulas() if plain else nullcontext():
+        with plain_step() if plain else nullcontext():
             with pytest.raises(Interrupted):
                 fit(tmp_path / name, on_step=press_ctrl_c_after(5), workers=1)
             found.append(fit(tmp_path / name, resume=True, workers=1))
