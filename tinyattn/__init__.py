@@ -13,11 +13,10 @@ The book, in reading order; a file imports only from files before its own:
                     data/corruption, tasks/task, tasks/examples, tasks/preparation,
                     tasks/knowledge
     6 more of it    names, calls, manners, gpu, gradcheck, services, threads, ops/, nn/,
-                    attention/table,
-                    models/config, attention/, models/, training/schedule, training/muon,
-                    training/registry, training/settings, data/files, training/checkpoint,
-                    training/metrics, training/signals, training/ranks, training/keep,
-                    training/fit, data/, training/, tasks/
+                    attention/table, models/config, attention/, models/, training/schedule,
+                    training/muon, training/registry, training/settings, data/files,
+                    training/checkpoint, training/metrics, training/signals, training/ranks,
+                    training/keep, training/fit, data/, training/, tasks/
     7 theory        theory/, theory/claims/
 
 What follows can be skipped: studies and tools that use the book, and what makes it fast, which may

@@ -70,15 +70,15 @@ class _Manners(Tensor):
 
     def __reduce__(self) -> Any:
         """Copies and pickles are leaves with the same values, in memory of their own."""
-        own = {"role": self.role} if hasattr(self, "role") else {}  # of a Parameter
-        return _leaf, (type(self), self._data, self.requires_grad, self.name, self.grad, own)
+        kept = {name: getattr(self, name) for name in self._kept}
+        return _leaf, (type(self), self._data, self.requires_grad, self.name, self.grad, kept)
 
 
 def _leaf(
-    kind: type[Tensor], data: Array, requires: bool, name: str, grad: Any, own: dict[str, Any]
+    kind: type[Tensor], data: Array, requires: bool, name: str, grad: Any, kept: dict[str, Any]
 ) -> Tensor:
     """Undo `Tensor.__reduce__`."""
-    leaf = kind(data, name=name, **own)
+    leaf = kind(data, name=name, **kept)
     leaf.requires_grad, leaf.grad = requires, None if grad is None else grad.copy()
     return leaf
 

@@ -18,8 +18,7 @@ yourself is a leaf, and a place for its gradient.
   `zero_grad`. `backward` frees the graph as it goes, unless told to keep it. There are first
   derivatives only.
 
-What Python's own functions do with a tensor is told later (manners.py). Next: formula or kernel, or
-who computes (dispatch.py).
+What Python's own functions do is told later (manners.py). Next: who computes (dispatch.py).
 """
 
 from __future__ import annotations
@@ -62,6 +61,7 @@ class Tensor:
 
     _data: Array
     _in_place = False  # whether the values may change in place
+    _kept: tuple[str, ...] = ()  # what a subclass adds, and a copy keeps
     version: int
     __slots__ = ("__weakref__", "_data", "_grad", "_node", "name", "requires_grad", "version")
     __array_priority__ = 1000  # so that `array + tensor` asks our __radd__ and not NumPy's add

@@ -47,7 +47,7 @@ class Parameter(Tensor):
     """
 
     __slots__ = ("role",)
-    _in_place = True
+    _in_place, _kept = True, ("role",)
 
     def __init__(
         self, data: Any, *, role: Role = Role.TABLE, device: str | None = None, name: str = ""

@@ -1,4 +1,4 @@
-"""The engine room, in parallel: threads, processes, and the step of training that they share.
+"""Engine room, in parallel: threads, processes, and the step of training that they share.
 
 A reader may skip all of it. Here stands what each function of the book becomes when this room is
 there; without it one thread of one process does everything, with the same answers. What a command

@@ -1,4 +1,4 @@
-"""The engine room, CPU: what makes NumPy fast. A file has the kernels of the formulas it names.
+"""Engine room, CPU: what makes NumPy fast. A file has the kernels of the formulas it names.
 
 `tiles` and `pairs` cut arrays into pieces that fit a core's cache; `selected` is attention where
 numbers are not finite.
