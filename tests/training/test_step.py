@@ -251,3 +251,17 @@ def test_a_step_that_failed_leaves_no_gradient(kind: Any) -> None:
         with pytest.raises(FloatingPointError):
             take(ragged(), 0, 0.01)
     assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_two_optimizers_may_take_turns_with_the_same_parameters() -> None:
+    """Each has flat arrays of its own; the parameters go to that whose turn it is."""
+    ends = []
+    for kind in (Step, PlainStep):
+        model = tiny()
+        named = list(model.named_parameters())
+        loss, pair = language_model_loss(model), [SGD(named), SGD(named, momentum=0.5)]
+        with kind(loss, pair[:1]) as one, kind(loss, pair[1:]) as other:
+            for step in range(6):
+                (one, other)[step % 2](ragged(), step, 0.1)
+        ends.append(np.concatenate([p.data.ravel() for _, p in named]))
+    np.testing.assert_allclose(*ends, rtol=0, atol=1e-5)

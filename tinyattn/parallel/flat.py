@@ -59,9 +59,8 @@ class FlatParameters:
         size = sum(p.size for p in named.values())
         self.values = self.xp.empty(size, dtype=first.dtype)
         self.grads = self.xp.zeros(size, dtype=first.dtype)
-        for name, view in self.views(self.values).items():
-            view[...] = named[name].data
-            named[name].share(view)
+        self._homes = [(named[name], view) for name, view in self.views(self.values).items()]
+        self.gather()
         self.moments = []
         for memory in optimizer.memory.values():
             flat = self.xp.empty(size, dtype=first.dtype)
@@ -70,6 +69,13 @@ class FlatParameters:
                 memory[name] = view
             self.moments.append(flat)
         self.pieces = [*self._pieces(optimizer)]
+
+    def gather(self) -> None:
+        """Bring in the parameters that are elsewhere: another optimiser may have taken them."""
+        for parameter, view in self._homes:
+            if parameter.data is not view:
+                view[...] = parameter.data
+                parameter.share(view)
 
     def views(self, flat: Array) -> dict[str, Array]:
         """The pieces of an array laid out like `values`, by parameter name, in their shapes."""

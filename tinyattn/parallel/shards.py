@@ -146,6 +146,8 @@ class ShardedStep(Step):
         for shard in shards:
             first_rows.append(first_rows[-1] + len(shard.inputs))
         divisor = float(max(1, batch.trained))
+        for flat in self.flat:
+            flat.gather()
 
         def work(i: int) -> tuple[Tensor, list[tuple[Tensor, Array]]]:
             with np.errstate(all="ignore"):  # what is not a number is noticed below
