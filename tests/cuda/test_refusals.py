@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from gpu import needs_gpu
 
-from tinyattn import backend
+from tinyattn import gpu
 from tinyattn.backend import get_device
 from tinyattn.kernels.cuda import products
+from tinyattn.parallel import ranks
 
 pytestmark = needs_gpu
 
@@ -27,11 +28,11 @@ def test_a_gpu_that_is_too_old_refuses_rounded_products(monkeypatch: pytest.Monk
 def test_threads_that_do_not_wait_for_each_other_are_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv(backend.THREAD_STREAMS, "1")
-    with pytest.raises(RuntimeError, match=f"{backend.THREAD_STREAMS} lets threads .* unset it"):
-        backend._open_cuda()
-    monkeypatch.setenv(backend.THREAD_STREAMS, "0")
-    backend._open_cuda()
+    monkeypatch.setenv(gpu.THREAD_STREAMS, "1")
+    with pytest.raises(RuntimeError, match=f"{gpu.THREAD_STREAMS} lets threads .* unset it"):
+        gpu._open_cuda()
+    monkeypatch.setenv(gpu.THREAD_STREAMS, "0")
+    gpu._open_cuda()
 
 
 def test_where_gpus_cannot_be_connected_it_is_said_why(
@@ -43,4 +44,4 @@ def test_where_gpus_cannot_be_connected_it_is_said_why(
     without = SimpleNamespace(init_process_group=none)
     monkeypatch.setitem(sys.modules, "cupyx.distributed", without)
     with pytest.raises(RuntimeError, match=r"cannot be .* is not available; each .* nvidia-nccl"):
-        backend.connect_gpus(0, 2)
+        ranks.connect_gpus(0, 2)
