@@ -22,6 +22,10 @@ from tinyattn.op import Source
 from tinyattn.tensor import Tensor
 
 
+SIMPLE = {bool, int, float, str, type(None)}
+"""What an option mostly is, and stays."""
+
+
 class Signature:
     """The parameters of an operation: arrays, data without a gradient, and options.
 
@@ -85,6 +89,8 @@ class Signature:
         Raises: TypeError for a Tensor, whose gradient would be lost.
         """
         for name, value in options.items():
+            if type(value) in SIMPLE:  # as most are
+                continue
             if isinstance(value, Tensor):
                 raise TypeError(f"{self.name}: {name} is an option, which has no gradient; got a "
                                 "Tensor: give a number, or its .data")  # fmt: skip

@@ -23,7 +23,7 @@ from tinyattn.data import Batch
 from tinyattn.measure import new_block, profile_step
 from tinyattn.measure import profile as module
 from tinyattn.measure.counting import multiply_adds
-from tinyattn.measure.observer import PARTS, Observer
+from tinyattn.measure.observer import BETWEEN, CLIPPING, MAIN, OPTIMIZER, PARTS, Observer
 from tinyattn.models import GPT, GPTConfig
 from tinyattn.op import observed
 from tinyattn.tasks.knowledge import language_model_loss
@@ -291,6 +291,21 @@ def test_a_step_adds_up(optimizer: str, workers: int) -> None:
     assert math.isclose(found.floor * found.product_rate * workers, found.multiply_adds)
     for name, value in model.state().items():  # the learning rate was 0
         np.testing.assert_array_equal(value, before[name])
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_it_is_said_who_clips_and_updates(optimizer: str) -> None:
+    """A kernel that is switched off is missed here too, though these are no ops."""
+    model, optimizers, batch = small(optimizer)
+    loss = language_model_loss(model)
+    with tinyattn.formulas("adamw"):
+        found = profile_step(loss, optimizers, batch, steps=1, workers=1)
+    who = {row.name: row.by for row in found.rows if row.name in PARTS}
+    alone = "formula: switched off"
+    assert who == {
+        BETWEEN: "", MAIN: "", CLIPPING: "formula",
+        OPTIMIZER: alone if optimizer == "adamw" else f"muon by kernel, adamw by {alone}",
+    }  # fmt: skip
 
 
 def test_time_is_that_of_work_and_not_of_waiting() -> None:

@@ -33,7 +33,7 @@ class Row(NamedTuple):
 
     name: str
     direction: str  # "forward", "backward", or "" for what is no op
-    by: str  # "kernel", or "formula", and why no kernel if there is one; "" for what is no op
+    by: str  # see `computed_by`; "" for what has neither
     calls: float  # backward, one for each gradient, or for all of an op whose gradients share work
     seconds: float  # of all threads together
     bytes: float  # in and out; backward, of gradients; 0 if nothing is written, as for a view
@@ -49,7 +49,7 @@ class Observer:
 
     def observe(self, name: str, function: Function, reason: str) -> Function:
         """The observer for `tinyattn.op.observed`: notes what ops take in both directions."""
-        by = "formula" if reason == "no kernel" else f"formula: {reason}" if reason else "kernel"
+        by = computed_by(reason)
 
         def run(xp: Any, *arrays: Any, **options: Any) -> Any:
             began = time.thread_time()
@@ -99,6 +99,11 @@ class Observer:
         }
         parts = [sums.pop((name, "", "")) for name in PARTS]
         return sorted(sums.values(), key=lambda row: -row.seconds) + parts
+
+
+def computed_by(reason: str) -> str:
+    """"kernel"; or "formula", and why not a kernel if there is one. See `dispatch.choose`."""
+    return "formula" if reason == "no kernel" else f"formula: {reason}" if reason else "kernel"
 
 
 def part(name: str, seconds: float) -> Row:

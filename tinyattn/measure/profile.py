@@ -16,11 +16,12 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from tinyattn.backend import Array
+from tinyattn.backend import Array, device_name
 from tinyattn.data.batches import Batch
+from tinyattn.dispatch import FORMULAS, choose
 from tinyattn.limits import TICK, whole
 from tinyattn.measure.memory import traced_memory
-from tinyattn.measure.observer import CLIPPING, OPTIMIZER, Observer, Row, part
+from tinyattn.measure.observer import CLIPPING, OPTIMIZER, Observer, Row, computed_by, part
 from tinyattn.op import observed
 from tinyattn.parallel.shards import ShardedStep
 from tinyattn.training.optimizers import Optimizer
@@ -113,7 +114,7 @@ def profile_step(
                 step(number)
         seconds, own = time.perf_counter() - began, time.thread_time() - own_began
         seconds = max(TICK, seconds)
-        rows = observer.rows(steps, own)
+        rows = [row._replace(by=row.by or take.by(row.name)) for row in observer.rows(steps, own)]
         rate = max(rate, product_rate(take.workers))
         with traced_memory() as grown:
             step(steps)
@@ -150,6 +151,18 @@ class _ObservedStep(ShardedStep):
         super().__init__(loss, optimizers, **options)
         self.observer = observer
         self.executor = _ObservedExecutor(observer, self.workers)
+
+    def by(self, part: str) -> str:
+        """Who computes the formulas of a part of the step, each with its name if they are more."""
+        rules = [type(optimizer).rule.__name__ for optimizer in self.optimizers]
+        device = device_name(self.xp)
+        told = {
+            name: computed_by(choose(FORMULAS[name], device, (), {})[1])
+            for name in {CLIPPING: ["clip_factor"], OPTIMIZER: rules}.get(part, [])
+        }
+        if len({*told.values()}) == 1:
+            return next(iter(told.values()))
+        return ", ".join(f"{name} by {by}" for name, by in told.items())
 
     def _clip(self, losses: list[Array]) -> tuple[Array, Array]:
         with self.observer.doing(CLIPPING):
