@@ -1,5 +1,6 @@
-"""What chapter 1 does to the process: its threads and its memory."""
+"""What the engine room does to the process: its threads and its memory; and who serves whom."""
 
+import inspect
 import platform
 import subprocess
 import sys
@@ -15,6 +16,17 @@ from tinyattn.graph import recording
 from tinyattn.kernels.cuda import products
 from tinyattn.measure import traced_memory
 from tinyattn.parallel.threads import SWITCH_SECONDS, one_blas_thread, worker_threads
+from tinyattn.services import BOOK, SERVICES
+
+
+@pytest.mark.parametrize("name", sorted({name for name, _ in SERVICES}))
+def test_a_service_takes_the_place_of_one_of_the_book(name: str) -> None:
+    """And is called as that is."""
+    mine = [run for (other, _), run in SERVICES.items() if other == name]
+    for run in mine:
+        assert [*inspect.signature(run).parameters.values()] == [
+            *inspect.signature(BOOK[name]).parameters.values()
+        ]
 
 
 def blas_threads() -> list[int]:

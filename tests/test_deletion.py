@@ -137,11 +137,12 @@ GO_WITH = {"kernels": [], "measure": [], "parallel": ["measure"]}
 """Of each room what is of no use without it: how threads share the work is what is measured."""
 
 
-@pytest.mark.parametrize("room", ENGINE_ROOM)
-def test_one_room_may_be_deleted_alone(room: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("rooms", [*((room,) for room in ENGINE_ROOM), ENGINE_ROOM], ids=" ".join)
+def test_a_room_may_be_deleted_alone_or_all_of_them(rooms: tuple[str], tmp_path: Path) -> None:
     """All that is left can be imported, the command line too."""
-    folder = copied(tmp_path, room)
-    found = run(folder, "-c", IMPORT_ALL, *GO_WITH[room])
+    folder = copied(tmp_path, *rooms)
+    useless = [name for room in rooms for name in GO_WITH[room]]
+    found = run(folder, "-c", IMPORT_ALL, *useless)
     assert found.strip() == str(folder / "tinyattn" / "__init__.py")
 
 

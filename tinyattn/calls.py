@@ -21,7 +21,6 @@ from tinyattn.names import nearest
 from tinyattn.op import Source
 from tinyattn.tensor import Tensor
 
-
 SIMPLE = {bool, int, float, str, type(None)}
 """What an option mostly is, and stays."""
 

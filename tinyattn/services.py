@@ -16,12 +16,15 @@ from tinyattn.dispatch import Function
 
 F = TypeVar("F", bound=Function)
 
+BOOK: dict[str, Function] = {}
+"""Every service by name: what it means where nobody helps."""
 SERVICES: dict[tuple[str, str], Function] = {}
 """By the name of a function of the book and the device, what takes its place."""
 
 
 def service(function: F) -> F:
     """Decorator: a function of an array module, and more, whose place may be taken."""
+    BOOK[function.__name__] = function
 
     @functools.wraps(function)
     def call(xp: Any, *args: Any, **options: Any) -> Any:

@@ -165,7 +165,7 @@ def complaint(result: Any) -> str:
         ("generate --prompt A --from BAD/nan.safetensors", DATA, r"not finite \(NaN\)"),
         ("generate --prompt ß --from FINETUNED", DATA, r"'ß' .*at position 1"),
         ("generate --prompt ß --unknown drop --from FINETUNED", DATA, r"the prompt is empty"),
-        ("info --from BAD/bare.safetensors", DATA, r"its header lacks documents, model"),
+        ("info --from BAD/bare.safetensors", DATA, r"its header lacks model, seed"),
         ("info --from BAD/step.safetensors", DATA, r"its step must be a whole number .* got None"),
         ("pretrain CORPUS --out PRETRAINED --resume --steps 9 "
          "--set pretrain.optimizer=adamw", DATA,

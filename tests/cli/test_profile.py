@@ -65,7 +65,7 @@ def test_who_computed_and_why_not_a_kernel(as_json: AsJson, tinyattn: Any) -> No
     plain, told = by(), by("--formulas", "layer_norm")
     assert plain["layer_norm"] == {"kernel"} and plain["add"] == {"formula"}
     assert told == plain | {"layer_norm": {"formula: switched off"}}
-    assert plain["optimizer"] == {""}
+    assert plain["optimizer"] == {"kernel"} and plain["clipping"] == {"formula"}
 
 
 def test_a_penalty_is_part_of_the_step(as_json: AsJson) -> None:

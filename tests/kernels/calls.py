@@ -190,10 +190,14 @@ class Drawing:
         return Source(int(self.rng.integers(100)), self.one_of(0, 7), self.one_of(0, 5))
 
 
-def case(function: Callable[[Drawing], Call]) -> st.SearchStrategy[Call]:
-    """The strategy of what `function` draws."""
+CASES: dict[str, st.SearchStrategy[Call]] = {}
+"""Calls of each formula that has a kernel, by its name."""
 
-    return st.integers(0, 2**32 - 1).map(lambda seed: function(Drawing(seed)))
+
+def case(function: Callable[[Drawing], Call]) -> None:
+    """Decorator: what `function` draws are calls of the formula of that name."""
+    seeds = st.integers(0, 2**32 - 1)
+    CASES[function.__name__] = seeds.map(lambda seed: function(Drawing(seed)))
 
 
 # Operations --------------------------------------------------------------------------------
@@ -346,6 +350,11 @@ def attention(d: Drawing) -> Call:
         q.values[blind], k.values[hidden], v.values[hidden] = bad, bad, bad
     if where == "seen":
         v.values[tuple(d.rng.integers(n) for n in v.values.shape)] = math.nan
+    if where is None and d.seldom() and T and S and D:  # keys whose scores are -∞, perhaps all
+        k = k._replace(order="plain") if k.order == "broadcast" else k
+        k.values[d.rng.random(k.values.shape[:-1]) < d.one_of(0.3, 1.0), 0] = -math.inf
+        q = q._replace(order="plain") if q.order == "broadcast" else q
+        q.values[..., 0] = abs(q.values[..., 0]) + 1
 
     def terms(q: Any, k: Any, v: Any, allowed: Any, g: Any) -> list[Any]:
         """Weights of 1 at most, in sums of so many. On the way back a kernel may have them from
@@ -444,24 +453,3 @@ def clip_factor(d: Drawing) -> Call:
         [Numbers(np.abs(d.values(()))) for _ in range(d.one_of(1, 2, 5))] for _ in "ls"
     )
     return Call(losses, squares, d.one_of(1e-3, 1.0, 1e6), Numbers(np.zeros(1, np.int32)))
-
-
-CASES: dict[str, st.SearchStrategy[Call]] = {
-    "add_at": add_at,
-    "add_each": add_each,
-    "adamw": adamw,
-    "attention": attention,
-    "clip_factor": clip_factor,
-    "cross_entropy": cross_entropy,
-    "dropout": dropout,
-    "embedding": embedding,
-    "erf": erf,
-    "gelu": gelu,
-    "layer_norm": layer_norm,
-    "linear": linear,
-    "muon": muon,
-    "rotate": rotate,
-    "running_sum": running_sum,
-    "sgd": sgd,
-    "sum_over": sum_over,
-}

@@ -7,18 +7,17 @@ import pytest
 from gpu import needs_gpu
 from numpy.testing import assert_array_equal
 
-import tinyattn.training  # noqa: F401  (whose rules have kernels, too)
 from tinyattn.backend import asarray, asnumpy, get_device
 from tinyattn.dispatch import KERNELS
+from tinyattn.training import OPTIMIZERS
 
 pytestmark = needs_gpu
 
 RULES = {
-    "sgd": (1, {"momentum": 0.9}),
-    "adamw": (2, {"beta1": 0.9, "beta2": 0.95, "eps": 1e-8}),
-    "muon": (1, {"momentum": 0.9}),
+    kind.rule.__name__: kind
+    for kind in OPTIMIZERS.values()
+    if (kind.rule.__name__, "cuda") in KERNELS
 }
-"""How many moments, and numbers."""
 
 
 def call(name: str, *arguments: Any, **options: Any) -> Any:
@@ -32,11 +31,12 @@ def numbers(*values: float) -> list[Any]:
 
 @pytest.mark.parametrize("rule", RULES)
 def test_a_gradient_that_is_no_number_moves_nothing(rule: str) -> None:
-    moments, options = RULES[rule]
-    before = np.random.default_rng(0).standard_normal((2 + moments, 3, 3)).astype("float32")
+    kind = RULES[rule]
+    shape = 2 + len(kind.moments), 3, 3
+    before = np.random.default_rng(0).standard_normal(shape).astype("float32")
     before[1] = np.nan
     arrays = [asarray(a, device="cuda") for a in before.copy()]
-    call(rule, *arrays, t=7, rate=0.01, decay=0.1, **options)
+    call(rule, *arrays, t=7, rate=0.01, decay=0.1, **kind.numbers)
     for mine, then in zip(arrays, before, strict=True):
         assert_array_equal(asnumpy(mine), then)
 

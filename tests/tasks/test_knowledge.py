@@ -373,7 +373,7 @@ WHOLE = r"must be a whole number from 0 to 18446744073709551615; got"
         ("seed", [None, "0", 0.0, -1, 2**64], WHOLE),
         ("documents", [None, "9", -1, 1.5, {}, True], WHOLE),
         ("stage", [None, 3, ["pretrain"], {}], "must be a text; got"),
-        ("stage", ["", "pretraining"], r"must be one of \('pretrain', 'finetune'\); got"),
+        ("stage", ["", "pretraining"], "is that of no task; there are knowledge, parse"),
         ("vocabulary", [None, 5, ["a"], "\ud800"], "must be a text; got"),
         ("data", [None, 5], "must be a text; got"),
         ("questions", [None, []], "must be a text; got"),

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import treebank
 
-from tinyattn.data import World
-from tinyattn.tasks import TASKS, RunOptions, load, train
+from tinyattn.data import DataError, World
+from tinyattn.parsing import load_parser
+from tinyattn.tasks import TASKS, RunOptions, load, pretrain, train
 from tinyattn.tasks.recipe import Recipe
 from tinyattn.tasks.task import Task, task_called, task_of
 from tinyattn.training import CheckpointError, checkpoint, read_metrics
@@ -57,7 +58,7 @@ def test_a_task_is_trained_kept_resumed_and_scored(
     trained(learned, whole, **rates)
     trained(learned, run, pretrain__steps=2, **rates)
     again = replace(run, resume=True)
-    with pytest.raises(CheckpointError, match=r"batch \(\d+, not 3\)"):
+    with pytest.raises(CheckpointError, match=r"another pretrain\.batch \(\d+, not 3\)"):
         trained(learned, again, pretrain__batch=3)
     with pytest.raises(CheckpointError, match="to learn from"):
         trained(other, again)
@@ -69,8 +70,29 @@ def test_a_task_is_trained_kept_resumed_and_scored(
     assert json.loads(json.dumps(facts)) == facts and text
 
 
-def test_a_checkpoint_of_no_known_task_is_refused(tmp_path: Path) -> None:
+def test_a_parser_has_the_positions_of_its_recipe(
+    files: Files, small: Callable[..., Recipe]
+) -> None:
+    for positions in ("learned", "rotary"):
+        recipe = small(model__positions=positions, pretrain__shuffle=positions == "learned")
+        job = task_called("parse").job(files["parse"][0], recipe, 0)
+        assert job.about["model"]["positions"] == positions
+        assert job.data.shuffle == recipe.pretrain.shuffle  # type: ignore[attr-defined]
 
+
+def test_what_a_run_is_not_for_is_refused(
+    people: World, small: Callable[..., Recipe], tmp_path: Path
+) -> None:
+    file = tmp_path / "questions"
+    file.write_text("Where was Ann born?\n", encoding="utf-8")
+    run = pretrain(people.corpus, small(), RunOptions(tmp_path))
+    with pytest.raises(DataError, match="no line has a tab and an answer"):
+        task_called("knowledge").score(run, file)
+    with pytest.raises(CheckpointError, match="holds a model of texts"):
+        load_parser(tmp_path)
+
+
+def test_a_checkpoint_of_no_known_task_is_refused(tmp_path: Path) -> None:
     checkpoint.save(tmp_path / CHECKPOINT, {}, {"stage": "reverse"})
-    with pytest.raises(CheckpointError, match="does not fit this program"):
+    with pytest.raises(CheckpointError, match="'reverse' is that of no task; there are"):
         load(tmp_path)

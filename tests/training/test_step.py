@@ -16,7 +16,7 @@ from tinyattn.parallel.shards import BatchTooLarge
 from tinyattn.parallel.shards import ShardedStep as Step
 from tinyattn.tasks.knowledge import language_model_loss
 from tinyattn.tensor import Tensor, gradients
-from tinyattn.training.optimizers import SGD
+from tinyattn.training.optimizers import SGD, AdamW
 from tinyattn.training.registry import make_optimizers
 from tinyattn.training.step import Step as PlainStep
 
@@ -265,3 +265,37 @@ def test_two_optimizers_may_take_turns_with_the_same_parameters() -> None:
                 (one, other)[step % 2](ragged(), step, 0.1)
         ends.append(np.concatenate([p.data.ravel() for _, p in named]))
     np.testing.assert_allclose(*ends, rtol=0, atol=1e-5)
+
+
+def test_a_leaf_that_no_optimizer_owns_stays_as_it_is() -> None:
+    ends = []
+    for kind in (Step, PlainStep):
+        model = tiny()
+        named = list(model.named_parameters())
+        with kind(language_model_loss(model), [SGD(named[::2])]) as take:
+            take(ragged(), 0, 0.1)
+        ends.append(model.state())
+    before = tiny().state()
+    for number, (name, _) in enumerate(named):
+        np.testing.assert_allclose(ends[0][name], ends[1][name], rtol=0, atol=1e-6)
+        assert (ends[0][name] == before[name]).all() == bool(number % 2), name
+
+
+def test_a_rule_of_ones_own_is_a_formula_also_by_a_name_that_has_a_kernel() -> None:
+    def adamw(*arrays: Any, **numbers: Any) -> None: ...
+
+    class Own(SGD):
+        rule = staticmethod(adamw)
+
+    model = tiny()
+    named = list(model.named_parameters())
+    take = Step(language_model_loss(model), [Own(named[:3]), AdamW(named[3:])])
+    told = [(rule.__name__, why) for rule, why in take.by_formulas()]
+    assert told == [("clip_factor", "no kernel"), ("adamw", "no kernel"), ("adamw", "")]
+
+
+@pytest.mark.parametrize("workers", [0, -1])
+def test_a_step_has_a_worker_at_least(workers: int) -> None:
+    model = tiny()
+    with pytest.raises(ValueError, match="workers must be a whole number above 0"):
+        Step(language_model_loss(model), make_optimizers(model, "sgd"), workers=workers)

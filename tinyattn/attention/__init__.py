@@ -2,10 +2,12 @@
 contract (block.py)."""
 
 from tinyattn.attention.masks import causal, combined, padding
-from tinyattn.attention.core import attend
-from tinyattn.attention.cache import KeyValueCache
 from tinyattn.attention.block import AttentionBlock, Call
 from tinyattn.attention.multihead import MultiHead, merge_heads, split_heads
+from tinyattn.attention.cache import KeyValueCache
+
+# What follows is read after the knowledge task.
+from tinyattn.attention.core import attend
 from tinyattn.attention.table import (
     ARRANGEMENTS,
     ATTENTION,
@@ -15,8 +17,6 @@ from tinyattn.attention.table import (
     possible_positions,
     spell_out,
 )
-
-# What follows is read after the knowledge task.
 from tinyattn.attention.refusals import ABILITIES
 from tinyattn.attention.bilinear import Bilinear, factor, merge
 from tinyattn.attention.synthesizer import RandomSynthesizer, Synthesizer

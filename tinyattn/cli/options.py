@@ -15,7 +15,6 @@ from tinyattn.backend import get_device
 from tinyattn.cli.streams import note
 from tinyattn.cli.types import FILE, FOLDER, Amount, Choice, parse_penalties, parse_settings, wrong
 from tinyattn.data.forms import ADVICE, form_known, look_alike, mixed_forms
-from tinyattn.data.text import DataError, read_pairs
 from tinyattn.limits import MOST_SEED, MOST_WORKERS, seed_of
 from tinyattn.models import possible_positions
 from tinyattn.tasks.recipe import load_recipe
@@ -218,17 +217,6 @@ def open_device(name: str, workers: int | None = None) -> str:
         raise click.UsageError(f"--workers are threads of the CPU; leave it out with {name}")
     with wrong(error=RuntimeError):
         return get_device(name).name
-
-
-def answered(path: Path, why: str = "") -> list[tuple[str, str]]:
-    """The pairs in a file that have an answer.
-
-    Raises: DataError if there is none; it ends with `why` one is needed.
-    """
-    known = [(question, answer) for question, answer in read_pairs(path) if answer is not None]
-    if not known:
-        raise DataError(f"{path}: no line has a tab and an answer{why}")
-    return known
 
 
 def note_dropped(vocabulary: Any, texts: list[str]) -> None:

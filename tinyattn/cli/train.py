@@ -12,7 +12,7 @@ from tinyattn.cli import options as opt
 from tinyattn.cli.outputs import draw, finish, spare
 from tinyattn.cli.streams import note
 from tinyattn.cli.types import FILE, FOLDER, Choice, parse_settings
-from tinyattn.data.text import documents_of, read_text
+from tinyattn.data.text import documents_of, read_answered, read_text
 from tinyattn.report.progress import Progress
 from tinyattn.tasks import running
 from tinyattn.tasks.recipe import load_recipe
@@ -106,7 +106,7 @@ def pretrain(
     extra = {"data.objective": objective} if objective else {}
     base = "text" if objective == "next" else "fast"
     recipe, run = opt.open_stage("pretrain", options, base, extra)
-    pairs = opt.answered(questions, NOTHING) if questions else None
+    pairs = read_answered(questions, NOTHING) if questions else None
     if run.ranks.writes:
         opt.note_forms({corpus: text, questions: pairs})
     with Progress() as bar:
@@ -149,7 +149,7 @@ def finetune(
                                     "the file of --config": options["config"],
                                     "the run of --from": origin if begins else None},
           RUN_FILES)  # fmt: skip
-    known = opt.answered(pairs, NOTHING)
+    known = read_answered(pairs, NOTHING)
     text = read_text(corpus) if corpus else None
     pretrained = None if corpus else load_run(origin)
     table = "finetune" if pretrained else "scratch"

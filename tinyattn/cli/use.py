@@ -13,7 +13,7 @@ from tinyattn.cli.outputs import predictions_of, spare
 from tinyattn.cli.streams import note
 from tinyattn.cli.types import FILE, FOLDER, Amount, Choice, Real, typed
 from tinyattn.data.files import check_writable
-from tinyattn.data.text import DataError, read_pairs, read_text
+from tinyattn.data.text import DataError, read_answered, read_pairs, read_text
 from tinyattn.models import generate as write
 from tinyattn.noise import generator
 from tinyattn.report.considered import as_table
@@ -103,7 +103,7 @@ def _read_texts(pairs: Path, train: Path, corpus: Path | None) -> Texts:
     Raises: DataError, before the model is asked anything.
     """
     why = ", which --report needs to tell right from wrong, and known places from new ones"
-    return opt.answered(pairs, why), opt.answered(train, why), read_text(corpus) if corpus else ""
+    return read_answered(pairs, why), read_answered(train, why), read_text(corpus) if corpus else ""
 
 
 def _checked(trained: Trained, texts: Texts) -> Texts:
@@ -143,9 +143,9 @@ def baseline(pairs: Path, guess: str | None, train: Path | None) -> None:
     """
     if (guess is None) == (train is None):
         raise click.UsageError("give either --answer PLACE or --train PAIRS")
-    asked = opt.answered(pairs, "; there is nothing to score")
+    asked = read_answered(pairs, "; there is nothing to score")
     if train is not None:
-        known = opt.answered(train)
+        known = read_answered(train)
         guess = most_common([answer for _, answer in known])
         opt.note_forms({pairs: asked, train: known})
     answers = [answer for _, answer in asked]

@@ -1,13 +1,13 @@
 """Chapters 4 to 6: from files to batches of ids."""
 
-from tinyattn.data.text import DataError, documents_of, read_pairs, read_text
-from tinyattn.data.files import write, write_all
-from tinyattn.data.forms import form_of, look_alike, mixed_forms
-from tinyattn.data.vocabulary import MASK_CHARACTER, PAD_CHARACTER, Vocabulary
 from tinyattn.data.batches import PAD, Batch, pad_rows
-from tinyattn.data.corruption import Corruption
-from tinyattn.data.cloze import Cloze, Gaps, Phrase
+from tinyattn.data.forms import form_of, look_alike, mixed_forms
+from tinyattn.data.text import DataError, documents_of, read_pairs, read_text
+from tinyattn.data.vocabulary import MASK_CHARACTER, PAD_CHARACTER, Vocabulary
 from tinyattn.data.questions import answer_of, question_example
+from tinyattn.data.corruption import Corruption
+from tinyattn.data.files import write, write_all
+from tinyattn.data.cloze import Cloze, Gaps, Phrase
 from tinyattn.data.world import World, make_world
 
 __all__ = [

@@ -74,6 +74,17 @@ def documents_of(text: str, *, blank_lines: bool = False) -> list[str]:
     return lines if blank_lines else [line for line in lines if line.strip()]
 
 
+def read_answered(path: str | Path, why: str = "") -> list[tuple[str, str]]:
+    """The pairs in a file that have an answer.
+
+    Raises: DataError if there is none; it ends with `why` one is needed.
+    """
+    known = [(question, answer) for question, answer in read_pairs(path) if answer is not None]
+    if not known:
+        raise DataError(f"{path}: no line has a tab and an answer{why}")
+    return known
+
+
 def read_pairs(path: str | Path) -> list[tuple[str, str | None]]:
     """Questions with their answers, or with None where the whole file has questions only.
 

@@ -66,7 +66,7 @@ def new_block(mechanism: str, width: int, heads: int, longest: int) -> Attention
     Raises: ValueError if there is no such mechanism, or it cannot be made so.
     """
     name, options = parse_attention(mechanism, MECHANISMS)
-    kind: Any = ATTENTION.get(name, DownAndUp)
+    kind: Any = {**ATTENTION, "perceiver": DownAndUp}[name]
     block: AttentionBlock = kind(
         width, heads, longest=longest, rng=np.random.default_rng(0), **options
     )

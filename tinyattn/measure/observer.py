@@ -102,7 +102,7 @@ class Observer:
 
 
 def computed_by(reason: str) -> str:
-    """"kernel"; or "formula", and why not a kernel if there is one. See `dispatch.choose`."""
+    """What a reason of `dispatch.choose` means: "kernel", or "formula", and why no kernel."""
     return "formula" if reason == "no kernel" else f"formula: {reason}" if reason else "kernel"
 
 

@@ -16,9 +16,8 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from tinyattn.backend import Array, device_name
+from tinyattn.backend import Array
 from tinyattn.data.batches import Batch
-from tinyattn.dispatch import FORMULAS, choose
 from tinyattn.limits import TICK, whole
 from tinyattn.measure.memory import traced_memory
 from tinyattn.measure.observer import CLIPPING, OPTIMIZER, Observer, Row, computed_by, part
@@ -154,11 +153,10 @@ class _ObservedStep(ShardedStep):
 
     def by(self, part: str) -> str:
         """Who computes the formulas of a part of the step, each with its name if they are more."""
-        rules = [type(optimizer).rule.__name__ for optimizer in self.optimizers]
-        device = device_name(self.xp)
+        clipping, *rules = self.by_formulas()
         told = {
-            name: computed_by(choose(FORMULAS[name], device, (), {})[1])
-            for name in {CLIPPING: ["clip_factor"], OPTIMIZER: rules}.get(part, [])
+            rule.__name__: computed_by(why)
+            for rule, why in {CLIPPING: [clipping], OPTIMIZER: rules}.get(part, [])
         }
         if len({*told.values()}) == 1:
             return next(iter(told.values()))

@@ -59,9 +59,9 @@ def all_ranks(xp: Any, device: str = "cpu") -> Ranks:
 @serves("cpu")
 def started(xp: Any) -> tuple[int, str]:
     """What the environment says of mpiexec, or of a scheduler."""
-    from tinyattn.parallel.ranks import started, to_be_alone
+    from tinyattn.parallel import ranks
 
-    return started(), to_be_alone()
+    return ranks.started(), ranks.to_be_alone()
 
 
 @serves("cpu", "cuda")

@@ -151,10 +151,10 @@ def flat_of(optimizer: Optimizer) -> FlatParameters:
 
 def add_gradients(collector: dict[int, Array], gradients: list[tuple[Tensor, Array]]) -> None:
     """Add what `tensor.gradients` returned to the pieces of a flat array."""
-    if gradients:
-        sums, values = [collector[id(leaf)] for leaf, _ in gradients], [g for _, g in gradients]
-        xp = array_module(sums[0])
-        add_each(xp, sums, values)
+    ours = [(collector[id(leaf)], g) for leaf, g in gradients if id(leaf) in collector]
+    if ours:  # other leaves are nobody's to move
+        sums, values = map(list, zip(*ours, strict=True))
+        add_each(array_module(sums[0]), sums, values)
 
 
 @dispatched

@@ -12,18 +12,19 @@ stays there until it is asked for.
 
 from __future__ import annotations
 
+import inspect
 import math
 import traceback
 from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from tinyattn.backend import Array, asnumpy, device_name
 from tinyattn.data.batches import Batch
-from tinyattn.dispatch import FORMULAS, choose, dispatched
+from tinyattn.dispatch import Function, choose, dispatched
 from tinyattn.limits import MOST_WORKERS, whole
 from tinyattn.noise import Noise
 from tinyattn.parallel.flat import FlatParameters, Piece, add_gradients, flat_of, tiles
@@ -84,10 +85,9 @@ class ShardedStep(Step):
         self.ranks: Any = ranks
         self.flat = [flat_of(optimizer) for optimizer in optimizers]
         self.xp = self.flat[0].xp
-        self.workers = whole(
-            "workers", workers or (1 if on_gpu(self.xp) else default_workers(ranks)), 1,
-            MOST_WORKERS,
-        )  # fmt: skip
+        if workers is None:
+            workers = 1 if on_gpu(self.xp) else default_workers(ranks)
+        self.workers = whole("workers", workers, 1, 1 if on_gpu(self.xp) else MOST_WORKERS)
         ranks.agree(f"workers {self.workers}")  # they decide what each takes of a batch
         self.executor = ThreadPoolExecutor(self.workers)
         self._failed = self.xp.zeros(1, dtype=self.xp.int32)  # on a GPU, whether a step has
@@ -95,14 +95,14 @@ class ShardedStep(Step):
             key: piece for flat in self.flat for key, piece in flat.collector().items()
         }
 
-    def __enter__(self) -> ShardedStep:
+    def __enter__(self) -> Self:
         self._threads = worker_threads()
         self._threads.__enter__()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._threads.__exit__(None, None, None)
         self.executor.shutdown(cancel_futures=True)
+        self._threads.__exit__(None, None, None)
 
     def __call__(self, batch: Batch, step: int, learning_rate: float) -> StepResult:
         """Compute the loss of `batch` and its gradients, and move the parameters.
@@ -184,11 +184,13 @@ class ShardedStep(Step):
         Kernels on a GPU leave alone what has a gradient of NaN, so nobody needs to wait; formulas
         do not.
         """
-        names = {"clip_factor", *(type(optimizer).rule.__name__ for optimizer in self.optimizers)}
-        device = device_name(self.xp)
-        return not on_gpu(self.xp) or any(
-            choose(FORMULAS[name], device, (), {})[1] for name in names
-        )
+        return not on_gpu(self.xp) or any(why for _, why in self.by_formulas())
+
+    def by_formulas(self) -> list[tuple[Function, str]]:
+        """Clipping and the optimisers' rules: each, and why its formula computes, or ""."""
+        rules: list[Function] = [clip_factor, *(type(o).rule for o in self.optimizers)]
+        device, plain = device_name(self.xp), map(inspect.unwrap, rules)
+        return [(rule, choose(rule, device, (), {})[1]) for rule in plain]
 
     def _add_up(self, losses: list[Array]) -> list[Array]:
         """The gradients of all ranks, added up in place; and their losses, as one."""

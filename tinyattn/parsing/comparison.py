@@ -168,16 +168,17 @@ def judged(name: str, model: Parser, symbols: Symbols, sentences: Sequence[Sente
 
 
 def new_config(
-    symbols: Symbols, sentences: Sequence[Sentence], attention: str, sizes: dict[str, int]
-) -> ParserConfig:
-    """The sizes of a parser for these sentences; positions are rotary if the attention can that.
+    symbols: Symbols, sentences: Sequence[Sentence], attention: str, sizes: dict[str, int],
+    positions: str = "rotary",
+) -> ParserConfig:  # fmt: skip
+    """The sizes of a parser for these sentences; `positions` are what is wanted of the attention.
 
     Raises: SettingError if it cannot be made so.
     """
     try:
         return ParserConfig(
             len(symbols), len(symbols.relations), context=1 + max(map(len, sentences)),
-            positions=possible_positions(attention, "rotary"), attention=attention, **sizes,
+            positions=possible_positions(attention, positions), attention=attention, **sizes,
         )  # fmt: skip
     except ValueError as error:
         raise SettingError(str(error)) from error

@@ -37,11 +37,15 @@ class Parsing(Task):
         symbols, model = Symbols.of(sentences), recipe.model
         sizes: dict[str, Any] = {"layers": model.layers, "heads": model.heads,
                                  "width": model.width, "dropout": model.dropout}  # fmt: skip
-        config = new_config(symbols, sentences, model.attention, sizes)
+        config = new_config(symbols, sentences, model.attention, sizes, model.positions)
         job = parser_job(sentences, symbols, config, recipe.pretrain, recipe.penalty, seed)
-        more = {"recipe": recipe.tables(), "data": fingerprint(repr(sentences))}
-        return replace(job, about=job.about | more, table="pretrain",
-                       texts=job.texts | {"data": "other trees to learn from"})  # fmt: skip
+        tables = recipe.tables()
+        more = {"recipe": tables, "data": fingerprint(repr(sentences))}
+        return replace(
+            job, about=job.about | more, tables=tables, table="pretrain",
+            decides=[("pretrain", "batch"), ("pretrain", "shuffle")],
+            texts=job.texts | {"data": "other trees to learn from"},
+        )  # fmt: skip
 
     def measure(self, job: Job) -> Callable[[], dict[str, float]]:
         """The entropy and the capped distance of the heads, over the first batch."""

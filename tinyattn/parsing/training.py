@@ -27,10 +27,9 @@ from tinyattn.parsing.treebank import Symbols, Tree, TreeExamples, fill_up, pair
 from tinyattn.tasks.recipe import Recipe, recipe_from
 from tinyattn.tasks.running import RunOptions, train
 from tinyattn.tasks.runs import check_room, checkpoint_in, load, load_parameters
-from tinyattn.tasks.task import Job
+from tinyattn.tasks.task import Job, task_of
 from tinyattn.tensor import Tensor
 from tinyattn.threads import one_thread
-from tinyattn.training import checkpoint
 from tinyattn.training.checkpoint import Checkpoint, CheckpointError
 from tinyattn.training.settings import TrainSettings, build
 
@@ -74,7 +73,8 @@ class TrainedParser:
     @property
     def tables(self) -> dict[str, Any]:
         """The settings that it was trained with."""
-        return {table: self.about.get(table, {}) for table in ("model", "train", "penalty")}
+        own = {table: self.about.get(table, {}) for table in ("model", "train", "penalty")}
+        return {**self.about.get("recipe", own)}
 
     @property
     def recipe(self) -> Recipe:
@@ -97,9 +97,11 @@ def parser_job(
 ) -> Job:
     """A new parser, to learn these sentences."""
     model = Parser(config, seed=seed)
-    data = TreeExamples(sentences, symbols, context=config.context, batch=settings.batch, seed=seed)
+    data = TreeExamples(
+        sentences, symbols, context=config.context, batch=settings.batch, seed=seed,
+        shuffle=settings.shuffle,
+    )  # fmt: skip
     tables = {"model": asdict(config), "train": asdict(settings), "penalty": asdict(penalty)}
-
     return Job(
         model, data, parser_loss(model, penalty), settings,
         {"stage": PARSE, **tables, "symbols": symbols.as_lists()}, tables, "train",
@@ -180,8 +182,7 @@ def load_parser(path: str | Path, *, device: str = "cpu") -> tuple[Parser, Symbo
 
     Raises: CheckpointError if it is missing, damaged, or no parser.
     """
-    file = checkpoint_in(path)
-    if checkpoint.load(file).about.get("stage") != PARSE:
-        raise CheckpointError(f"{file}: holds no parser")
-    run: Any = load(path, device=device)
+    run = load(path, device=device)
+    if not isinstance(run, TrainedParser):
+        raise CheckpointError(f"{checkpoint_in(path)}: holds {task_of(run.about['stage']).holds}")
     return run.model, run.symbols

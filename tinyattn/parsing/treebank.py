@@ -135,8 +135,11 @@ class TreeExamples(Examples):
         context: int,
         batch: int,
         seed: int,
+        shuffle: bool = True,
     ) -> None:
-        super().__init__(count=len(sentences), batch=batch, length=context, seed=seed, shuffle=True)
+        super().__init__(
+            count=len(sentences), batch=batch, length=context, seed=seed, shuffle=shuffle
+        )
         self.inputs = symbols.encode(sentences)
         self.size = len(symbols)
         relations = {relation: i for i, relation in enumerate(symbols.relations)}

@@ -1,10 +1,10 @@
 """Chapters 5 and 6: tasks, which say what to learn."""
 
 from tinyattn.tasks.task import TASKS, Job, Task
-from tinyattn.tasks.recipe import Recipe, load_recipe
 from tinyattn.tasks.examples import DocumentExamples, QuestionExamples, TextExamples
 from tinyattn.tasks.preparation import document_examples, question_examples, text_examples
 from tinyattn.tasks.knowledge import Trained, finetuning, language_model_loss, pretraining
+from tinyattn.tasks.recipe import Recipe, load_recipe
 from tinyattn.tasks.lock import alone_in
 from tinyattn.tasks.runs import load, load_run
 from tinyattn.tasks.texts import TextTask

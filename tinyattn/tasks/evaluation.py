@@ -17,7 +17,7 @@ import numpy as np
 
 from tinyattn.data.files import write
 from tinyattn.data.questions import answer_of
-from tinyattn.data.text import DataError, read_pairs, read_text
+from tinyattn.data.text import DataError, read_answered, read_text
 from tinyattn.models import continuations
 from tinyattn.tasks.knowledge import Trained, pretraining
 from tinyattn.tasks.recipe import Recipe
@@ -167,7 +167,7 @@ class Knowledge(TextTask):
 
     def score(self, run: Trained, path: Path, workers: int | None = None) -> Scored:
         """Exact matches of answers to a file of pairs."""
-        pairs = [(q, a) for q, a in read_pairs(path) if a is not None]
+        pairs = read_answered(path)
         return scored(answer(run, [q for q, _ in pairs], workers=workers), [a for _, a in pairs])
 
 

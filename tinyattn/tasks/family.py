@@ -87,7 +87,7 @@ def family(
             pretrained = pretrain(world.corpus, ours, at[name, "pretrain"])
             say(f"{name}: finetune")
             trained = finetune(world.train, ours, run, start=pretrained)
-            predictions = answer(trained, questions, workers=options.threads)
+            predictions = answer(trained, questions, workers=options.workers)
             save_predictions(run.folder / PREDICTIONS, predictions)
             rows.append(Row(name, ours.model.positions, trained.model.parameter_count(),
                             score(predictions, places), time.perf_counter() - began))  # fmt: skip

@@ -45,7 +45,7 @@ def quickstart(
         places = [place for _, place in world.dev]
 
         def judge(trained: Trained, folder: Path) -> Score:
-            predictions = answer(trained, questions, workers=options.threads)
+            predictions = answer(trained, questions, workers=options.workers)
             save_predictions(folder / PREDICTIONS, predictions)
             return score(predictions, places)
 

@@ -35,7 +35,7 @@ MEASURES = 10  # in a run, evenly spread
 class RunOptions:
     """Where and how to run. The seed changes what is learned; device and workers its last bits.
 
-    Raises: ValueError for a seed or a number of workers out of range.
+    Raises: ValueError for a seed or a number of workers out of range; a GPU has one.
     """
 
     folder: Path
@@ -50,16 +50,11 @@ class RunOptions:
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", seed_of(self.seed))
         if self.workers is not None:
-            whole("workers", self.workers, 1, MOST_WORKERS)
+            whole("workers", self.workers, 1, MOST_WORKERS if self.device == "cpu" else 1)
 
     def alone(self) -> AbstractContextManager[None]:
         """Inside, nobody else writes to the folder; see `alone_in`."""
         return alone_in(self.folder, resume=self.resume, ranks=self.ranks)
-
-    @property
-    def threads(self) -> int | None:
-        """Those that compute a step's shards: on a GPU one, else `workers`."""
-        return self.workers if self.device == "cpu" else 1
 
 
 def train(make: Callable[[], Job], options: RunOptions) -> Any:
@@ -93,7 +88,7 @@ def _done(job: Job, options: RunOptions) -> Run:
     fit = Fit(
         job.settings, options.folder, about,
         beside=run_files(options.folder, job.tables, resume=options.resume),
-        seed=options.seed, workers=options.threads, corpus_tokens=job.corpus_tokens,
+        seed=options.seed, workers=options.workers, corpus_tokens=job.corpus_tokens,
         measure=task_of(about["stage"]).measure(job) if options.ranks.writes else None,
         measure_every=max(1, total // MEASURES), ranks=options.ranks, on_step=options.on_step,
     )  # fmt: skip

@@ -51,9 +51,13 @@ def load(path: str | Path, *, device: str = "cpu") -> Run:
     if not file.exists():
         raise CheckpointError(f"{file}: no such file; train a model there first, or name another")
     saved = checkpoint.load(file)
-    task = task_of(saved.about.get("stage"))
+    check_header(file, saved.about, HEADER)
+    try:
+        task = task_of(saved.about["stage"])
+    except ValueError as error:
+        raise CheckpointError(f"{file}: does not fit this program: {error}") from error
     check_header(file, dict.fromkeys(task.may_lack, "") | saved.about,
-                 HEADER | task.header | task.may_lack)  # fmt: skip
+                 task.header | task.may_lack)  # fmt: skip
     try:
         run = task.open(file, saved)
     except (TypeError, ValueError, MemoryError, SettingError, DataError) as error:

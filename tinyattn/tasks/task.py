@@ -68,6 +68,10 @@ class Run(Protocol):
     checkpoint: Checkpoint
 
     @property
+    def recipe(self) -> Any:
+        """That which it was trained by, to go on with. Raises: CheckpointError if there is none."""
+
+    @property
     def tables(self) -> dict[str, Any]:
         """The settings that it was trained with, as `Job.tables`."""
 
@@ -76,13 +80,15 @@ class Task(ABC):
     """What there is to learn, and how good a model became.
 
     Args:
-        name: in TASKS. A checkpoint says it as its stage.
+        name: in TASKS.
+        stages: what its checkpoints may say as their stage, if that is not the name alone.
         holds: what an error calls a checkpoint of this task.
         header: what its checkpoints say besides HEADER (runs.py), and as what.
         may_lack: texts that a checkpoint may lack.
     """
 
     name: ClassVar[str]
+    stages: ClassVar[tuple[str, ...]] = ()
     holds: ClassVar[str]
     header: ClassVar[dict[str, type]] = {}
     may_lack: ClassVar[dict[str, type]] = {}
@@ -120,6 +126,10 @@ def task_called(name: str) -> Task:
     return task
 
 
-def task_of(stage: Any) -> Task:
-    """The task whose checkpoints have this stage; the knowledge task has several of its own."""
-    return task_called(stage if isinstance(stage, str) and stage in TASKS else "knowledge")
+def task_of(stage: str) -> Task:
+    """The task whose checkpoints have this stage. Raises: ValueError if it is that of none."""
+    for name in TASKS:
+        task = task_called(name)
+        if stage in (task.stages or (name,)):
+            return task
+    raise ValueError(f"its stage {stage!r} is that of no task; there are {', '.join(TASKS)}")

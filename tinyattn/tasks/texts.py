@@ -1,7 +1,7 @@
 """Chapter 6: tasks whose model is a GPT over characters.
 
-Whatever they learn, their checkpoints are opened in one way, and while they learn one looks at the
-same: where the heads look, and the loss on a text that is held out.
+All are opened in the same way, and all log the same while they train: the heads' entropy and
+distance, and the loss on a text that is held out.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ TOGETHER = 1024  # positions of held-out text, about, that are looked at togethe
 class TextTask(Task):
     """A task whose model is a GPT over characters."""
 
-    stages: ClassVar[tuple[str, ...]]
     holds = "a model of texts"
     header: ClassVar[dict[str, type]] = {"vocabulary": str, "recipe": dict, "documents": int}
     may_lack: ClassVar[dict[str, type]] = {"data": str, "questions": str, "pretrained_on": str}
@@ -40,9 +39,6 @@ class TextTask(Task):
         """The model with its vocabulary and its recipe."""
         tables = saved.about["recipe"]
         check_header(file, tables, dict.fromkeys(tables, dict), "its recipe's")
-        if saved.about["stage"] not in self.stages:
-            raise ValueError(f"its stage must be one of {self.stages}; "
-                             f"got {saved.about['stage']!r}")  # fmt: skip
         config = build(GPTConfig, dict(saved.about["model"]), "model")
         vocabulary = Vocabulary(saved.about["vocabulary"])
         recipe = recipe_from(tables, "recipe")

@@ -2,9 +2,9 @@
 
 A weight of 0 hides a value by multiplying with it; but 0·∞ and 0·NaN are NaN. Memory that nobody
 has written to may hold such numbers, and a mask says that they do not matter. So where the fast way
-(attention.py) meets a number that is not finite, it turns here: what is hidden is left out of every
-sum, and so is a query whose answer is not used. It takes one head after the other, T × S numbers at
-a time.
+(attention.py) meets a number that is not finite, it turns here: what has no weight is left out of
+every sum, and so is a query whose answer is not used. It takes one head after the other, T × S
+numbers at a time.
 """
 
 from __future__ import annotations
@@ -67,26 +67,22 @@ class Selection:
         e = np.where(allowed, np.exp(x - np.where(largest == -math.inf, 0, largest)), 0)
         total = e.sum(axis=1, keepdims=True)
         p = e / np.where(total == 0, 1, total)
-        used = np.where(kept, p * self.upscale, 0)
+        u = np.where(kept, p * self.upscale, 0)
 
         def vjp(g: Array) -> tuple[Array, Array, Array]:
-            live = (g != 0).any(axis=1, keepdims=True)
-            counts, seen = allowed & kept & live, allowed & live
-            du = np.where(counts, used * np.matmul(g, v.T), 0)
-            ds = np.where(seen, du - p * du.sum(axis=1, keepdims=True), 0) * scale
-            dv = _product(used.T, g, counts.T)
-            return _product(ds, k, seen), _product(ds.T, q, seen.T), dv
+            used = (g != 0).any(axis=1, keepdims=True)
+            u_g, p_g = np.where(used, u, 0), np.where(used, p, 0)
+            du = np.where(u_g == 0, 0, u_g * np.matmul(g, v.T))
+            ds = np.where(p_g == 0, 0, du - p_g * du.sum(axis=1, keepdims=True)) * scale
+            return _product(ds, k), _product(ds.T, q), _product(u_g.T, g)
 
-        return _product(used, v, allowed & kept), vjp
+        return _product(u, v), vjp
 
 
-def _product(a: Array, b: Array, counts: Array) -> Array:
-    """Σ_k a_ik b_kj over the k that count for i.
-
-    Shapes: a and counts (M, K), b (K, N) -> (M, N)
-    """
+def _product(a: Array, b: Array) -> Array:
+    """a·b, in which 0·∞ and 0·NaN are 0. Shapes: a (M, K), b (K, N) -> (M, N)."""
     finite = np.isfinite(b)
-    y = np.matmul(np.where(counts, a, 0), np.where(finite, b, 0))
+    y = np.matmul(a, np.where(finite, b, 0))
     for k in np.flatnonzero(~finite.all(axis=1)).tolist():
-        y += np.where(counts[:, k, None] & ~finite[k], a[:, k, None] * b[k], 0)
+        y += np.where((a[:, k, None] != 0) & ~finite[k], a[:, k, None] * b[k], 0)
     return y

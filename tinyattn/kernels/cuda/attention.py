@@ -70,6 +70,7 @@ extern "C" __global__ void weigh(T* x, T* used, T scale, T upscale, Pairs p, Dro
   for (int s = r.lane; s < r.stop; s += 32)
     if (may(s, r, p)) largest = max(largest, x[s] * scale);
   largest = warp_max(largest);
+  if (largest == -INFINITE) largest = 0;  // sees nothing, or scores of -∞ alone: no weights
   for (int s = r.lane; s < p.keys; s += 32) {
     x[s] = may(s, r, p) ? exp(x[s] * scale - largest) : 0;
     total += x[s];
@@ -107,12 +108,12 @@ extern "C" __global__ void weigh_back(const T* weights, T* du, T* used, const T*
   for (int s = r.lane; s < p.keys; s += 32) {
     T u = left(weights[s], s, r, d, upscale);
     if (d.any) used[s] = u;
-    du[s] = live && may(s, r, p) && u != 0 ? u * du[s] : 0;
+    du[s] = live && u != 0 ? u * du[s] : 0;
     inner += du[s];
   }
   inner = warp_sum(inner);
   for (int s = r.lane; s < p.keys; s += 32)
-    du[s] = live && may(s, r, p) ? (du[s] - weights[s] * inner) * scale : 0;
+    du[s] = live && weights[s] != 0 ? (du[s] - weights[s] * inner) * scale : 0;
 }
 
 // Whether a product gave a number; else it is added up again, from what counts.
@@ -120,19 +121,18 @@ __device__ bool is_number(T x) { return x - x == 0; }
 
 // y = U v, with the heads of a position beside each other.
 extern "C" __global__ void answers(const T* product, const T* used, const T* v, Matrices vm, T* y,
-                                   int E, Pairs p, Drops d) {
+                                   int E, Pairs p) {
   unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= p.rows * E) return;
   unsigned row = i / E, e = i % E, t = row % p.queries, head = row / p.queries;
   unsigned h = head % p.heads, b = head / p.heads;
   T x = product[i];
   if (!is_number(x)) {
-    Row r = row_of(row, p, d);
     used += (long long)row * p.keys;
     v = head_of(v, vm, b, h) + e * vm.column;
     x = 0;
     for (int s = 0; s < p.keys; s++)
-      if (may(s, r, p) && !(d.any && used[s] == 0)) x += used[s] * v[s * vm.row];
+      if (used[s] != 0) x += used[s] * v[s * vm.row];
   }
   y[((b * p.queries + t) * p.heads + h) * E + e] = x;
 }
@@ -221,11 +221,10 @@ def attention(
     launch("weigh", blocks_for(rows), weights, used, *about_weights)
     y = beside(T, E)
     launch("answers", (-(-y.size // THREADS),), xp.matmul(used, v), used, v, _strides(v), y,
-           d_and_e[1], pairs, drops(site))  # fmt: skip
+           d_and_e[1], pairs)  # fmt: skip
     del used
 
-    def vjp(g: Array, mask: Array = mask) -> tuple[Array, Array, Array, None]:
-        # The mask is held here since programs know no more than where it lies.
+    def vjp(g: Array) -> tuple[Array, Array, Array, None]:
         ds = xp.matmul(g, v.swapaxes(-1, -2))
         used = xp.empty_like(weights) if site else weights
         launch("weigh_back", blocks_for(rows), weights, ds, used, g, _strides(g), d_and_e[1],

@@ -47,9 +47,9 @@ extern "C" __global__ void embedding_weight(const T* g, const long long* ids, T*
 
 
 def _why_not(xp: Any, weight: Array, ids: Index) -> str:
-    """Up to MOST_LOOKS rows times ids, and an id at least."""
-    if not ids.size:
-        return "no ids"
+    """An id and a number of each row at least, and up to 2^25 rows times ids."""
+    if not (ids.size and weight.size):
+        return "nothing to look up"
     return "too many ids" if len(weight) * ids.size > MOST_LOOKS else ""
 
 

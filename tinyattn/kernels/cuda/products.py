@@ -10,6 +10,7 @@ attention: they are 8 % of a step's at the size of A5.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -23,6 +24,7 @@ from tinyattn.services import serves
 
 OLDEST = 80
 """The compute capability, 8.0, from which on GPUs have units for both."""
+_lock = threading.Lock()
 _how = [(object(), "float32")]  # of each context, the newest last, which decides
 
 
@@ -67,9 +69,10 @@ def product(xp: Any, a: Array, b: Array) -> Array:
         low = np.dtype(ml_dtypes.bfloat16)
         return xp.matmul(a.astype(low), b.astype(low)).astype(xp.float32)
     linalg = xp._core._routines_linalg  # CuPy's only public way is an environment variable
-    before = linalg.get_compute_type(xp.float32)
-    linalg.set_compute_type(xp.float32, linalg.COMPUTE_TYPE_TF32)
-    try:
-        return xp.matmul(a, b)
-    finally:
-        linalg.set_compute_type(xp.float32, before)
+    with _lock:  # it is a setting of the whole process
+        before = linalg.get_compute_type(xp.float32)
+        linalg.set_compute_type(xp.float32, linalg.COMPUTE_TYPE_TF32)
+        try:
+            return xp.matmul(a, b)
+        finally:
+            linalg.set_compute_type(xp.float32, before)
