@@ -20,7 +20,7 @@ from unittest import mock
 from mutants import IN_ATTENTION, Mutant
 from mutation import broken, copied, python, table
 
-from tinyattn.op import observed
+from tinyattn.measure.observer import observed
 from tinyattn.theory import CLAIMS, Lab, judge
 
 COMMAND = "python tests/claims_notice.py --out tests/theory/README.md"

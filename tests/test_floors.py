@@ -47,14 +47,10 @@ def test_nobody_names_the_engine_room(name: str) -> None:
     assert not found, f"{name} names {found}"
 
 
-NOT_YET = {"multi-head attention": 1_511}
-"""What stands later than it should, and how much may stand before it for now."""
-
-
 @pytest.mark.parametrize("name", MILESTONES)
 def test_little_stands_before_what_a_reader_wants_to_reach(name: str) -> None:
     file, most = MILESTONES[name]
-    assert before(file) <= NOT_YET.get(name, most)
+    assert before(file) <= most
 
 
 @every_listed_file

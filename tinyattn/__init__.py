@@ -12,7 +12,7 @@ The book, in reading order; a file imports only from files before its own:
     5 a task        data/forms, data/text, data/vocabulary, data/questions, checks,
                     data/corruption, tasks/task, tasks/examples, tasks/preparation,
                     tasks/knowledge
-    6 more of it    names, calls, manners, gpu, gradcheck, services, threads, ops/, nn/,
+    6 more of it    names, calls, switches, manners, gpu, gradcheck, services, threads, ops/, nn/,
                     attention/table, models/config, attention/, models/, training/schedule,
                     training/muon, training/registry, training/settings, data/files,
                     training/checkpoint, training/metrics, training/signals, training/ranks,
@@ -24,9 +24,9 @@ be deleted (dispatch.py says how that goes).
 
     wings           parsing/, report/table, report/, cli/streams, cli/types, cli/options,
                     cli/outputs, cli/
-    engine room     kernels/cpu/tiles, kernels/cpu/dropout, kernels/cpu/sums, kernels/cpu/pairs,
-                    kernels/cpu/selected, kernels/cpu/orthogonal, kernels/cpu/, kernels/cuda/,
-                    parallel/threads, parallel/flat, parallel/, measure/,
+    engine room     kernels/table, kernels/cpu/tiles, kernels/cpu/dropout, kernels/cpu/sums,
+                    kernels/cpu/pairs, kernels/cpu/selected, kernels/cpu/orthogonal, kernels/cpu/,
+                    kernels/cuda/, parallel/threads, parallel/flat, parallel/, measure/,
                     measure/compare_command, measure/profile_command, measure/commands
 
 One letter an axis, and in nn/, attention/ and models/ one meaning:
@@ -51,9 +51,9 @@ import tinyattn.calls
 import tinyattn.gpu
 import tinyattn.manners  # noqa: F401
 from tinyattn import ops
-from tinyattn.dispatch import formulas
 from tinyattn.gradcheck import gradcheck
 from tinyattn.graph import no_grad
+from tinyattn.switches import formulas
 from tinyattn.tensor import Tensor
 
 try:

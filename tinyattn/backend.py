@@ -107,12 +107,6 @@ def asnumpy(array: Any) -> Any:
     return device.get(array) if device else np.asarray(array)
 
 
-def erf(x: Array) -> Array:
-    """The error function 2/√π ∫₀ˣ exp(-t²) dt, elementwise, in x's precision."""
-    x = x if is_array(x) else np.asarray(x)  # NumPy makes numbers of 0-d arrays
-    return device_of(x).erf(x)
-
-
 def _erf_on_cpu(x: np.ndarray) -> Any:
     """The C library's erf, one element at a time: slow, and exact."""
     return np.vectorize(math.erf, otypes=[x.dtype])(x)

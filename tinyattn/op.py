@@ -17,8 +17,7 @@ function enters the table `OPS`. Next: scores into weights (ops/softmax.py).
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, cast, overload
 
 from tinyattn.backend import Array, asarray, device_of, is_array
@@ -31,27 +30,13 @@ Mask = Any  # the same for booleans
 Source = Node | Tensor | None
 """Where the gradient of an argument goes: a node, a leaf, or nowhere."""
 
-Plain = Callable[[Function, tuple[Any, ...], dict[str, Any]], tuple[list[Any], list[Source]]]
-plain: Plain = cast(Any, None)
+plain: Function = cast(Any, None)
 """What users pass, made plain: the array of each argument, and where its gradient goes. It is told
 in calls.py, which puts it here."""
 
-Observer = Callable[[str, Function, str], Function]
-_observers: list[Observer] = []
-
-
-@contextmanager
-def observed(observer: Observer) -> Iterator[None]:
-    """A context in which every op, in every thread, calls what `observer` makes of its function.
-
-    It gets the op's name, the function and the reason of `dispatch.choose`; what it makes must give
-    what the function gives, and may look at the clock before and after, or count.
-    """
-    _observers.append(observer)
-    try:
-        yield
-    finally:
-        _observers.remove(observer)
+observers: list[Callable[[str, Function, str], Function]] = []
+"""Who looks on (measure/observer.py): each is given an op's name, its function and the reason of
+`choose`, and what it makes of the function is called."""
 
 
 @overload
@@ -82,7 +67,7 @@ def op(function: Function | None = None, *, check: Function | None = None) -> An
             if check is not None:
                 check(*arrays, **options)
             run, reason = choose(function, device.name, arrays, options)
-            for observer in _observers:  # hardly ever one
+            for observer in observers:  # hardly ever one
                 run = observer(name, run, reason)
             value, vjp = _pair(run(*arrays, **options), len(values))
         except (ValueError, TypeError, IndexError, AttributeError) as error:

@@ -39,10 +39,6 @@ def _call(name: str) -> Callable[..., Tensor]:
     return lambda x, *args, **options: OPS[name](x, *args, **options)
 
 
-def _binary(name: str) -> Callable[[Tensor, Any], Tensor]:
-    return lambda a, b: OPS[name](a, b)
-
-
 def _reflected(name: str) -> Callable[[Tensor, Any], Tensor]:
     return lambda a, b: OPS[name](b, a)
 
@@ -137,7 +133,6 @@ class Tensor:
         return tuple(self._data.shape)
 
     ndim = property(lambda self: int(self._data.ndim), doc="How many axes.")
-
     size = property(lambda self: int(self._data.size), doc="How many numbers.")
 
     def __len__(self) -> int:
@@ -199,13 +194,13 @@ class Tensor:
 
     # -- operators and methods that are ops: one aligned list -----------------------------------
 
-    __add__, __radd__ = _binary("add"), _reflected("add")
-    __sub__, __rsub__ = _binary("subtract"), _reflected("subtract")
-    __mul__, __rmul__ = _binary("multiply"), _reflected("multiply")
-    __truediv__, __rtruediv__ = _binary("divide"), _reflected("divide")
-    __pow__, __rpow__ = _binary("power"), _reflected("power")
-    __matmul__, __rmatmul__ = _binary("matmul"), _reflected("matmul")
-    __neg__, __abs__, __getitem__ = _call("negative"), _call("absolute"), _binary("getitem")
+    __add__, __radd__ = _call("add"), _reflected("add")
+    __sub__, __rsub__ = _call("subtract"), _reflected("subtract")
+    __mul__, __rmul__ = _call("multiply"), _reflected("multiply")
+    __truediv__, __rtruediv__ = _call("divide"), _reflected("divide")
+    __pow__, __rpow__ = _call("power"), _reflected("power")
+    __matmul__, __rmatmul__ = _call("matmul"), _reflected("matmul")
+    __neg__, __abs__, __getitem__ = _call("negative"), _call("absolute"), _call("getitem")
 
     exp, log, sqrt, tanh, sigmoid = map(_call, ("exp", "log", "sqrt", "tanh", "sigmoid"))
     erf, abs, clip = map(_call, ("erf", "absolute", "clip"))

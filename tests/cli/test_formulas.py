@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tinyattn.dispatch import FORMULAS, KERNELS, switched_off
+from tinyattn.dispatch import FORMULAS, KERNELS
+from tinyattn.switches import switched_off
 from tinyattn.tasks.runs import load_run
 
 AsJson = Callable[..., dict[str, Any]]

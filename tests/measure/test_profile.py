@@ -23,9 +23,8 @@ from tinyattn.data import Batch
 from tinyattn.measure import new_block, profile_step
 from tinyattn.measure import profile as module
 from tinyattn.measure.counting import multiply_adds
-from tinyattn.measure.observer import BETWEEN, CLIPPING, MAIN, OPTIMIZER, PARTS, Observer
+from tinyattn.measure.observer import BETWEEN, CLIPPING, MAIN, OPTIMIZER, PARTS, Observer, observed
 from tinyattn.models import GPT, GPTConfig
-from tinyattn.op import observed
 from tinyattn.tasks.knowledge import language_model_loss
 from tinyattn.tensor import OPS, gradients
 from tinyattn.theory import formula_value, letters

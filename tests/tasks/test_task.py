@@ -93,6 +93,7 @@ def test_what_a_run_is_not_for_is_refused(
 
 
 def test_a_checkpoint_of_no_known_task_is_refused(tmp_path: Path) -> None:
-    checkpoint.save(tmp_path / CHECKPOINT, {}, {"stage": "reverse"})
+    about = {"stage": "reverse", "seed": 0, "step": 1, "steps": 1, "model": {}}
+    checkpoint.save(tmp_path / CHECKPOINT, {}, about)
     with pytest.raises(CheckpointError, match="'reverse' is that of no task; there are"):
         load(tmp_path)

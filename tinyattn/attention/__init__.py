@@ -1,9 +1,9 @@
 """Attention, which begins in chapter 2. Mechanisms that are alike share a file, and all keep one
 contract (block.py)."""
 
-from tinyattn.attention.masks import causal, combined, padding
+from tinyattn.attention.masks import causal, padding
 from tinyattn.attention.block import AttentionBlock, Call
-from tinyattn.attention.multihead import MultiHead, merge_heads, split_heads
+from tinyattn.attention.multihead import MultiHead, combined, merge_heads, split_heads
 from tinyattn.attention.cache import KeyValueCache
 
 # What follows is read after the knowledge task.

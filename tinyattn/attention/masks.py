@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from tinyattn.backend import Array
-from tinyattn.tensor import Tensor
 
 
 def causal(queries: int, keys: int, *, align: str = "end", xp: Any = np) -> Array:
@@ -40,14 +39,3 @@ def padding(lengths: Any, keys: int) -> np.ndarray:
     Shapes: lengths (B,) -> (B, 1, 1, S), which broadcasts over heads and queries.
     """
     return np.arange(keys)[None, None, None, :] < np.asarray(lengths)[:, None, None, None]
-
-
-def combined(allowed: Array | None, is_causal: bool, queries: Tensor, keys: Tensor) -> Array | None:
-    """A caller's mask and, if wanted, the causal one, in one: what both allow.
-
-    Shapes: queries (..., T, D), keys (..., S, D); the masks broadcast to (..., T, S).
-    """
-    if not is_causal:
-        return allowed
-    past = causal(queries.shape[-2], keys.shape[-2], xp=queries.xp)
-    return past if allowed is None else past & allowed

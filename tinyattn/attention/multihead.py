@@ -14,7 +14,8 @@ import numpy as np
 
 from tinyattn import ops
 from tinyattn.attention.block import AttentionBlock, Call
-from tinyattn.attention.masks import combined
+from tinyattn.attention.masks import causal
+from tinyattn.backend import Array
 from tinyattn.nn import Linear
 from tinyattn.tensor import Tensor
 
@@ -92,3 +93,14 @@ def merge_heads(x_BHTD: Tensor) -> Tensor:
     """(B, H, T, D) -> (B, T, C), C = H·D: the heads side by side again."""
     B, H, T, D = x_BHTD.shape
     return x_BHTD.transpose(0, 2, 1, 3).reshape(B, T, H * D)
+
+
+def combined(allowed: Array | None, is_causal: bool, queries: Tensor, keys: Tensor) -> Array | None:
+    """A caller's mask and, if wanted, the causal one, in one: what both allow.
+
+    Shapes: queries (..., T, D), keys (..., S, D); the masks broadcast to (..., T, S).
+    """
+    if not is_causal:
+        return allowed
+    past = causal(queries.shape[-2], keys.shape[-2], xp=queries.xp)
+    return past if allowed is None else past & allowed

@@ -13,8 +13,7 @@ import numpy as np
 
 from tinyattn import ops
 from tinyattn.attention.block import AttentionBlock, Call
-from tinyattn.attention.masks import combined
-from tinyattn.attention.multihead import merge_heads, split_heads
+from tinyattn.attention.multihead import combined, merge_heads, split_heads
 from tinyattn.nn import Linear, Parameter, Role, normal, uniform
 from tinyattn.tensor import Tensor
 

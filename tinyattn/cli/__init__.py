@@ -35,8 +35,8 @@ from tinyattn.cli.claims import claims
 from tinyattn.cli.info import info
 from tinyattn.data.text import DataError
 from tinyattn.data.world import WorldExists
-from tinyattn.dispatch import formulas as by_formulas
-from tinyattn.dispatch import names_in
+from tinyattn.switches import formulas as by_formulas
+from tinyattn.switches import names_in
 from tinyattn.models.generate import ScoresError
 from tinyattn.tasks.recipe import home_of
 from tinyattn.threads import NoThreads, keep_freed_memory

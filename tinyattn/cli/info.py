@@ -15,11 +15,12 @@ from tinyattn import __version__
 from tinyattn.attention import spell_out
 from tinyattn.cli import options as opt
 from tinyattn.cli.types import FILE
-from tinyattn.dispatch import FORMULAS, FORMULAS_VARIABLE, KERNELS, switched_off
+from tinyattn.dispatch import FORMULAS, KERNELS
 from tinyattn.gpu import describe_gpu
 from tinyattn.models import MECHANISMS
 from tinyattn.report import curves
 from tinyattn.report.table import Column, table
+from tinyattn.switches import FORMULAS_VARIABLE, switched_off
 from tinyattn.tasks.recipe import load_recipe, recipe_names, recipe_summary, to_toml
 from tinyattn.tasks.runs import load_run
 from tinyattn.threads import cores_and_blas

@@ -21,6 +21,7 @@ import numpy as np
 from tinyattn.backend import Array
 from tinyattn.dispatch import Function
 from tinyattn.measure.counting import multiply_adds
+from tinyattn.op import observers
 
 PARTS = BETWEEN, CLIPPING, OPTIMIZER, MAIN = "between ops", "clipping", "optimizer", "main thread"
 """What a step does beside its ops: the rest of both passes through the model, which is Python, and
@@ -40,6 +41,20 @@ class Row(NamedTuple):
     multiply_adds: float
 
 
+@contextmanager
+def observed(observer: Callable[[str, Function, str], Function]) -> Iterator[None]:
+    """A context in which every op, in every thread, calls what `observer` makes of its function.
+
+    It gets the op's name, the function and the reason of `dispatch.choose`; what it makes must give
+    what the function gives, and may look at the clock before and after, or count.
+    """
+    observers.append(observer)
+    try:
+        yield
+    finally:
+        observers.remove(observer)
+
+
 class Observer:
     """Looks on and takes notes. Threads may share it: lists can be appended to in all of them."""
 
@@ -48,7 +63,7 @@ class Observer:
         self.phase = BETWEEN  # what tasks that are handed to the workers now belong to
 
     def observe(self, name: str, function: Function, reason: str) -> Function:
-        """The observer for `tinyattn.op.observed`: notes what ops take in both directions."""
+        """The observer for `observed`: notes what ops take in both directions."""
         by = computed_by(reason)
 
         def run(xp: Any, *arrays: Any, **options: Any) -> Any:

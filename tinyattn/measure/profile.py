@@ -20,8 +20,15 @@ from tinyattn.backend import Array
 from tinyattn.data.batches import Batch
 from tinyattn.limits import TICK, whole
 from tinyattn.measure.memory import traced_memory
-from tinyattn.measure.observer import CLIPPING, OPTIMIZER, Observer, Row, computed_by, part
-from tinyattn.op import observed
+from tinyattn.measure.observer import (
+    CLIPPING,
+    OPTIMIZER,
+    Observer,
+    Row,
+    computed_by,
+    observed,
+    part,
+)
 from tinyattn.parallel.shards import ShardedStep
 from tinyattn.training.optimizers import Optimizer
 from tinyattn.training.step import Loss

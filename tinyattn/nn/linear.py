@@ -20,7 +20,6 @@ from tinyattn.tensor import Tensor
 if TYPE_CHECKING:
     from tinyattn.noise import Noise
 
-
 Initialiser = Callable[[tuple[int, ...], np.random.Generator], np.ndarray]
 
 

@@ -4,7 +4,7 @@ First what attention needs, then what a GPT needs, then the rest, which can be s
 wanted; in this order.
 """
 
-from tinyattn.ops.softmax import log_softmax, softmax
+from tinyattn.ops.softmax import softmax
 from tinyattn.ops.dropout import dropout
 from tinyattn.ops.attention import attention
 from tinyattn.ops.linear import linear
@@ -12,7 +12,7 @@ from tinyattn.ops.linear import linear
 from tinyattn.ops.normalization import layer_norm
 from tinyattn.ops.gelu import gelu
 from tinyattn.ops.embedding import embedding
-from tinyattn.ops.loss import cross_entropy
+from tinyattn.ops.loss import cross_entropy, log_softmax
 
 from tinyattn.ops.arithmetic import add, divide, multiply, negative, power, subtract
 from tinyattn.ops.functions import absolute, erf, exp, log, relu, sigmoid, sqrt, tanh

@@ -10,8 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tinyattn import backend
-from tinyattn.backend import Array
+from tinyattn.backend import Array, device_of
 from tinyattn.op import op
 from tinyattn.ops.arithmetic import where_used
 
@@ -103,7 +102,7 @@ def erf(xp: Any, x: Array) -> Any:
         near = xp.clip(x, -40, 40)  # its square goes into an exponential, which is 0 from there on
         return g * where_used(xp, g, xp.exp(-near * near) * (2 / math.sqrt(math.pi)))
 
-    return backend.erf(x), (dx,)
+    return device_of(x).erf(x), (dx,)
 
 
 @op

@@ -9,8 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tinyattn import backend
-from tinyattn.backend import Array
+from tinyattn.backend import Array, device_of
 from tinyattn.op import op
 
 
@@ -29,7 +28,7 @@ def gelu(xp: Any, x: Array, *, exact: bool = True) -> Any:
     """
     near = xp.clip(x, -40, 40)  # beyond, Φ and s are 0 or 1, to the last bit
     if exact:
-        share = (1 + backend.erf(near * math.sqrt(0.5))) / 2
+        share = (1 + device_of(x).erf(near * math.sqrt(0.5))) / 2
         rise = xp.exp(near * near * -0.5) * (1 / math.sqrt(2 * math.pi))
     else:
         c, d = math.sqrt(2 / math.pi), math.sqrt(2 / math.pi) * 0.044715

@@ -13,9 +13,6 @@ from typing import Any
 from tinyattn.backend import Array
 from tinyattn.op import op
 
-PRODUCTS = ("float32", "tf32", "bfloat16")
-"""How exactly a linear map may multiply; all but the first only where a kernel can."""
-
 
 def _check(xp: Any, x: Array, weight: Array, bias: Array = None) -> None:
     """Raises: ValueError if sizes do not fit."""

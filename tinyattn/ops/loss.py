@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tinyattn.backend import Array
-from tinyattn.op import Index, op
+from tinyattn.op import Index, op, sum_over
 
 
 def _check(
@@ -78,3 +78,18 @@ def cross_entropy(
         return ((e * (weight / total)[:, None] - onehot) * g).reshape(logits.shape)
 
     return (surprise * weight).sum(), (dz, None)
+
+
+@op
+def log_softmax(xp: Any, x: Array, *, axis: int = -1) -> Any:
+    """The logarithm of the softmax, exact also where the softmax itself rounds to 0.
+
+    Forward:  y_i = x_i - m - ln Σ_j exp(x_j - m), m = max x
+    Backward: dx = g - exp(y)·Σ_j g_j
+    Shapes:   y as x
+    Units:    nats
+    Raises:   ValueError along an axis of size 0
+    """
+    below = x - x.max(axis=axis, keepdims=True)
+    y = below - xp.log(sum_over(xp, xp.exp(below), axis, keepdims=True))
+    return y, (lambda g: g - xp.exp(y) * sum_over(xp, g, axis, keepdims=True),)

@@ -49,18 +49,3 @@ def softmax(xp: Any, x: Array, allowed: Mask = None, *, axis: int = -1) -> Any:
         return y * (g - sum_over(xp, g * y, axis, keepdims=True))
 
     return y, (dx, None)
-
-
-@op
-def log_softmax(xp: Any, x: Array, *, axis: int = -1) -> Any:
-    """The logarithm of the softmax, exact also where the softmax itself rounds to 0.
-
-    Forward:  y_i = x_i - m - ln Σ_j exp(x_j - m), m = max x
-    Backward: dx = g - exp(y)·Σ_j g_j
-    Shapes:   y as x
-    Units:    nats
-    Raises:   ValueError along an axis of size 0
-    """
-    below = x - x.max(axis=axis, keepdims=True)
-    y = below - xp.log(sum_over(xp, xp.exp(below), axis, keepdims=True))
-    return y, (lambda g: g - xp.exp(y) * sum_over(xp, g, axis, keepdims=True),)

@@ -14,8 +14,8 @@ from typing import Any
 
 from tinyattn import __version__
 from tinyattn.backend import get_device
-from tinyattn.dispatch import switched_off
 from tinyattn.limits import MOST_WORKERS, seed_of, whole
+from tinyattn.switches import switched_off
 from tinyattn.tasks import knowledge
 from tinyattn.tasks.knowledge import Trained
 from tinyattn.tasks.lock import alone_in

@@ -16,13 +16,14 @@ from tinyattn.checks import settle
 from tinyattn.limits import brief
 from tinyattn.names import nearest
 from tinyattn.nn import Module
-from tinyattn.ops.linear import PRODUCTS
 from tinyattn.services import service
 from tinyattn.training.optimizers import Decays, Optimizer, decays_a5, decays_matrices
 from tinyattn.training.registry import OPTIMIZERS, make_optimizers
 from tinyattn.training.schedule import Schedule
 
 DECAYS: dict[str, Decays] = {"matrices": decays_matrices, "a5": decays_a5}
+PRODUCTS = "float32", "tf32", "bfloat16"
+"""How exactly a linear map may multiply; all but the first only where a kernel can."""
 NEED_GPU = "products {!r} need a GPU: take device 'cuda', or products 'float32'"
 BELOW_1 = 1 - 2.0**-24
 """The largest number below 1 in float32."""

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from tinyattn.backend import Array
-from tinyattn.dispatch import kernel
 from tinyattn.kernels.cpu.dropout import keep
 from tinyattn.kernels.cpu.pairs import Pairs, Part
 from tinyattn.kernels.cpu.selected import Selection
+from tinyattn.kernels.table import kernel
 from tinyattn.noise import Noise, Site
 from tinyattn.op import Mask
 

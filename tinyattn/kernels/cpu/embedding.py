@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tinyattn.backend import Array
-from tinyattn.dispatch import kernel
 from tinyattn.kernels.cpu.sums import add_at
+from tinyattn.kernels.table import kernel
 from tinyattn.op import Index
 
 

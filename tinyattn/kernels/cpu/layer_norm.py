@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from tinyattn.backend import Array
-from tinyattn.dispatch import kernel
 from tinyattn.kernels.cpu.tiles import tiles
+from tinyattn.kernels.table import kernel
 from tinyattn.ops.reduce import unit_of
 
 

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from tinyattn.backend import Array
-from tinyattn.dispatch import kernel
 from tinyattn.kernels.cpu.sums import sum_rows
+from tinyattn.kernels.table import kernel
 
 
 @kernel("linear", "cpu")

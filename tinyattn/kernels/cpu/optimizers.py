@@ -10,8 +10,8 @@ import math
 from typing import Any
 
 from tinyattn.backend import Array
-from tinyattn.dispatch import kernel
 from tinyattn.kernels.cpu.orthogonal import orthogonal
+from tinyattn.kernels.table import kernel
 
 
 @kernel("adamw", "cpu")

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from tinyattn.backend import Array, is_array
-from tinyattn.dispatch import kernel
+from tinyattn.kernels.table import kernel
 
 PIECE = 4096
 """Numbers that are added one by one at most, or nearly: their rounding errors stay below 2⁻¹²."""

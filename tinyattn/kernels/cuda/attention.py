@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from tinyattn.backend import Array
-from tinyattn.dispatch import kernel
 from tinyattn.kernels.cuda.program import THREADS, blocks_for, drops, program
+from tinyattn.kernels.table import kernel
 from tinyattn.noise import Noise
 from tinyattn.op import Mask
 

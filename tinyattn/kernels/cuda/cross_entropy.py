@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from tinyattn.backend import Array
-from tinyattn.dispatch import kernel
 from tinyattn.kernels.cuda.program import THREADS, blocks_for, program
+from tinyattn.kernels.table import kernel
 from tinyattn.op import Index
 
 SOURCE = r"""

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from tinyattn.backend import Array
-from tinyattn.dispatch import kernel
 from tinyattn.kernels.cuda.program import drops, program
+from tinyattn.kernels.table import kernel
 from tinyattn.noise import Noise
 
 AXES = 3  # that a text's numbers can have, but for the last one

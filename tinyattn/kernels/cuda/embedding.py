@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from tinyattn.backend import Array
-from tinyattn.dispatch import kernel
 from tinyattn.kernels.cuda.program import program
+from tinyattn.kernels.table import kernel
 from tinyattn.op import Index
 
 COLUMNS = 64  # of a block

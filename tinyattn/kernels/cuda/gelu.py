@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from tinyattn.backend import Array
-from tinyattn.dispatch import kernel
+from tinyattn.kernels.table import kernel
 
 EXACT = """
 const T half = 0.5, share = half * erfc(x * T(-0.707106781186547524));  // exact near 0 too

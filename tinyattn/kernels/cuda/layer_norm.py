@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from tinyattn.backend import Array
-from tinyattn.dispatch import kernel
 from tinyattn.kernels.cuda.program import THREADS, blocks_for, program
+from tinyattn.kernels.table import kernel
 
 COLUMNS, ROWS = 32, 8  # of a block that sums up columns
 PARTS = 64  # that each column is summed in, before these are

@@ -7,8 +7,8 @@ from functools import lru_cache
 from typing import Any
 
 from tinyattn.backend import Array
-from tinyattn.dispatch import kernel
 from tinyattn.kernels.cuda.products import product
+from tinyattn.kernels.table import kernel
 
 
 @lru_cache(maxsize=8)

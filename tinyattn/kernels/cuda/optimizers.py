@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from tinyattn.backend import Array
-from tinyattn.dispatch import kernel
 from tinyattn.kernels.cpu.orthogonal import orthogonal
 from tinyattn.kernels.cuda.program import program
+from tinyattn.kernels.table import kernel
 
 PIECES = 128
 """Arrays of one launch: their addresses are its arguments, of which there is room for 4 kB."""

@@ -19,7 +19,6 @@ import numpy as np
 
 from tinyattn.backend import Array
 from tinyattn.dispatch import FORMULAS, choose
-from tinyattn.ops.linear import PRODUCTS
 from tinyattn.services import serves
 
 OLDEST = 80
@@ -31,6 +30,8 @@ _how = [(object(), "float32")]  # of each context, the newest last, which decide
 @serves("cuda")
 def missing_products(xp: Any, how: str) -> str:
     """Why this GPU cannot compute linear maps so; empty if it can."""
+    from tinyattn.training.settings import PRODUCTS
+
     if how not in PRODUCTS:
         return f"products must be one of {PRODUCTS}; got {how!r}"
     if how != "float32" and (why := choose(FORMULAS["linear"], "cuda", (), {})[1]):

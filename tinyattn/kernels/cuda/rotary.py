@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from tinyattn.backend import Array
-from tinyattn.dispatch import kernel
+from tinyattn.kernels.table import kernel
 
 TURN = "y_even = even * cosine - odd * sine; y_odd = even * sine + odd * cosine"
 

@@ -1,0 +1,56 @@
+"""Chapter 6: computing by formulas where there are kernels.
+
+To see what a formula gives, or whether a kernel is at fault, kernels can be switched off, all or
+some: by a context, by the option --formulas, by an environment variable.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tinyattn.dispatch import FORMULAS, KERNELS, off
+from tinyattn.names import nearest
+
+FORMULAS_VARIABLE = "TINYATTN_FORMULAS"
+"""The environment variable that switches kernels off: names by comma; or 1, for all."""
+
+_lock = threading.Lock()
+
+
+def names_in(text: str) -> list[str]:
+    """The names that a variable or an option lists; 1 is for all, 0 for none."""
+    return ["all" if w == "1" else w for w in text.replace(",", " ").split() if w != "0"]
+
+
+@contextmanager
+def formulas(*names: str) -> Iterator[None]:
+    """A context in which formulas compute and no kernels: all of them, or those that are named.
+
+    It holds in all threads, since they share the work. What is computed inside keeps its way back:
+    `backward` after the context is by formulas too. Raises: ValueError for an unknown name.
+    """
+    known = {"all", *FORMULAS, *(name for name, _ in KERNELS)}
+    for name in {*names} - known:
+        raise ValueError(f"formulas: there is no formula {name!r}{nearest(name, known)}; "
+                         "`tinyattn info --kernels` lists them")  # fmt: skip
+    mine = names or ("all",)
+    with _lock:
+        off.update(mine)
+    try:
+        yield
+    finally:
+        with _lock:
+            off.subtract(mine)
+            for name in {name for name in mine if not off[name]}:
+                del off[name]
+
+
+def switched_off() -> list[str]:
+    """The names whose kernels are switched off; "all" for every one."""
+    return sorted(off)
+
+
+off.update(names_in(os.environ.get(FORMULAS_VARIABLE, "")))
