@@ -161,7 +161,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=8, help="of each training")
     parser.add_argument("--rate", type=float, default=0.01, help="of each training")
     options = parser.parse_args()
-    keep_freed_memory()
+    keep_freed_memory(np)
     if options.train:
         train(options.seeds, options.epochs, options.rate)
     else:

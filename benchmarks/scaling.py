@@ -256,7 +256,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.rounds < 2:
         parser.error("quartiles need at least two rounds")
-    keep_freed_memory()
+    keep_freed_memory(np)
     axes = options.only or list(AXES)
     points, rate = measure(axes, options.rounds, options.workers)
     fits = [fit(axis, points, rate) for axis in axes]

@@ -10,6 +10,8 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from tinyattn.data import make_world
 from tinyattn.parallel.threads import keep_freed_memory
 from tinyattn.tasks.evaluation import answer, score
@@ -33,7 +35,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3])
     parser.add_argument("--epochs", type=int, help="of pretraining, instead of the recipe's")
     arguments = parser.parse_args()
-    keep_freed_memory()
+    keep_freed_memory(np)
     recipe = load_recipe("world")
     if arguments.epochs:
         recipe = replace(recipe, pretrain=replace(recipe.pretrain, epochs=arguments.epochs))

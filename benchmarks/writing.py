@@ -85,7 +85,7 @@ def parts(rows: int) -> tuple[float, float, float, float]:
 
 
 def main() -> None:
-    keep_freed_memory()
+    keep_freed_memory(np)
     print("texts  a symbol of each   products     calls     the rest")
     with one_blas_thread():
         for rows in (1, 32):

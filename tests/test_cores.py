@@ -111,7 +111,7 @@ FAULTS = """
 import resource, sys, threading, numpy as np
 from tinyattn.parallel.threads import keep_freed_memory
 if sys.argv[1] == "keep":
-    keep_freed_memory()
+    keep_freed_memory(np)
 def work():
     for _ in range(10):  # more at a time than one of the heaps that threads get would hold
         [np.ones(4 << 20) for _ in range(4)]

@@ -38,7 +38,7 @@ def choose(parser: argparse.ArgumentParser) -> argparse.Namespace:
     if chosen.keep:
         from tinyattn.parallel.threads import keep_freed_memory
 
-        keep_freed_memory()
+        keep_freed_memory(np)
     return chosen
 
 

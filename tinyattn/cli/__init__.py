@@ -5,7 +5,7 @@ Options come before the environment (TINYATTN_PRETRAIN_SEED=1), that before a se
 usage; errors that a user can cause are one line on stderr. Long work shows progress, unless stderr
 is no terminal. While a model trains, Ctrl-C keeps a checkpoint and says how to go on, and so do
 SIGTERM and SIGHUP, whose exit status is 128 and the signal's number; else Ctrl-C ends with status
-130. Next: the standard streams (streams.py).
+130.
 """
 
 from __future__ import annotations

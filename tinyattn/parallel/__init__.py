@@ -1,13 +1,12 @@
 """Engine room, in parallel: threads, processes, and the step of training that they share.
 
-A reader may skip all of it. Here stands what each function of the book becomes when this room is
-there; without it one thread of one process does everything, with the same answers. What a command
-may not need is imported when it is needed.
+A reader may skip all of it. Here, and in threads.py, stands what each function of the book becomes
+when this room is there; without it one thread of one process does everything, with the same
+answers. What a command may not need is imported when it is needed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -23,23 +22,9 @@ __all__ = ["threads"]
 
 
 @serves("cpu", "cuda")
-def side_by_side(
-    xp: Any, function: Callable[[Any], Any], items: Iterable[Any], workers: int | None = None
-) -> Iterator[Any]:
-    """`threads.side_by_side` with a thread for each core, on a GPU with one."""
-    return threads.side_by_side(xp, function, items, workers)
-
-
-@serves("cpu", "cuda")
 def one_thread(xp: Any) -> AbstractContextManager[None]:
     """Limits the BLAS to one thread."""
     return threads.one_blas_thread()
-
-
-@serves("cpu")
-def keep_freed_memory(xp: Any) -> None:
-    """Makes the C library the pool of arrays."""
-    threads.keep_freed_memory()
 
 
 @serves("cpu")

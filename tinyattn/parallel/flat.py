@@ -53,8 +53,9 @@ class FlatParameters:
         order = [*named]
         if optimizer.alone == "number":
             order.sort(key=lambda name: name not in decayed)
-        if optimizer.alone == "matrix" and on_gpu(self.xp):  # so that those of one shape, in a row,
-            order.sort(key=lambda name: (named[name].shape, name not in decayed))  # are one stack
+        if optimizer.alone == "matrix" and on_gpu(self.xp):
+            # Matrices of one shape lie side by side, and form a stack.
+            order.sort(key=lambda name: (named[name].shape, name not in decayed))
         self.named = {name: named[name] for name in order}
         size = sum(p.size for p in named.values())
         self.values = self.xp.empty(size, dtype=first.dtype)

@@ -137,9 +137,9 @@ def started() -> int:
 
 
 def to_be_alone() -> str:
-    """What to do where a single process has inherited that there are more, behind another advice.
+    """A hint to append to an error: which variable to unset to run alone; "" if there is none.
 
-    As in a job of a scheduler, whose programs all see how many it started.
+    In a job of a scheduler each program sees how many it started, though it may be the only one.
     """
     name, number = _told(LAUNCHED, least=1)
     return f"; if it is to run alone, unset {name}, which says {number}" if name else ""

@@ -108,8 +108,8 @@ class ShardedStep(Step):
         """Compute the loss of `batch` and its gradients, and move the parameters.
 
         Raises: FloatingPointError if the loss or the gradient is not a number; the parameters
-            are then as they were before. On a GPU they stay so too, in all steps from then on,
-            of which none has a norm, and the result says it when it is asked (`StepResult.check`).
+            are then as they were before. On a GPU nobody waits, so the error comes later: from then
+            on no step moves a parameter, every norm is NaN, and `StepResult.check` raises.
             BatchTooLarge on a GPU.
         """
         try:

@@ -1,9 +1,8 @@
 """Engine room, parallel: the cores of this computer, and the memory that they share.
 
-NumPy computes on one core, except in matrix products, where its BLAS takes all of them: small
-products gain little by that, and everything else nothing. So here each core has a thread of ours,
-with a part of the work and its own products. What that needs from the interpreter, the BLAS and the
-C library stands here.
+NumPy uses one core, except in matrix products, where its BLAS uses all; small products gain little
+from that. So here each core has a thread of ours, with a part of the work and its own products.
+What that needs from the interpreter, the BLAS and the C library stands here.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from typing import Any
 
 from tinyattn.backend import device_name
 from tinyattn.limits import MOST_WORKERS, whole
+from tinyattn.services import serves
 
 SWITCH_SECONDS = 2e-4
 """How long a worker thread may keep the interpreter while another waits for it. With two workers,
@@ -118,6 +118,7 @@ def worker_threads() -> Iterator[None]:
         yield
 
 
+@serves("cpu", "cuda")
 def side_by_side(
     xp: Any, function: Callable[[Any], Any], items: Iterable[Any], workers: int | None = None
 ) -> Iterator[Any]:
@@ -132,7 +133,8 @@ def _shared(function: Callable[[Any], Any], items: Iterable[Any], workers: int) 
         yield from executor.map(function, items)
 
 
-def keep_freed_memory() -> None:
+@serves("cpu")
+def keep_freed_memory(xp: Any) -> None:
     """Ask the C library to keep freed memory for the next array instead of returning it.
 
     A training step frees and allocates the same sizes again and again. By default large blocks

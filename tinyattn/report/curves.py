@@ -2,7 +2,7 @@
 
 A table of losses says little at a glance, a curve says it all: is it still falling, did the
 learning rate make it jump, does the validation loss follow? Needs matplotlib (the extra `plot`). A
-matplotlib that does not work costs the picture and nothing else. Next: how far is it?
+matplotlib that does not work costs the picture and nothing else.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from tinyattn.data.text import DataError, read_answered, read_text
 from tinyattn.models import continuations
 from tinyattn.tasks.knowledge import Trained, pretraining
 from tinyattn.tasks.recipe import Recipe
+from tinyattn.tasks.runs import PREDICTIONS
 from tinyattn.tasks.task import Job
 from tinyattn.tasks.texts import TextTask
 from tinyattn.training.checkpoint import write_errors
@@ -154,6 +155,15 @@ def save_predictions(path: str | Path, predictions: Sequence[str]) -> None:
     """One place a line, A5's format. Raises: CheckpointError if it cannot be written."""
     with write_errors():
         write(path, "".join(p.replace("\n", " ") + "\n" for p in predictions))
+
+
+def examined(
+    trained: Trained, pairs: Sequence[tuple[str, str]], folder: Path, workers: int | None = None
+) -> Score:
+    """How many questions a model answers right; its answers are kept in the run's folder."""
+    predictions = answer(trained, [question for question, _ in pairs], workers=workers)
+    save_predictions(folder / PREDICTIONS, predictions)
+    return score(predictions, [place for _, place in pairs])
 
 
 class Knowledge(TextTask):

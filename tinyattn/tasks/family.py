@@ -14,10 +14,10 @@ from typing import Any
 
 from tinyattn.data.world import make_world
 from tinyattn.models import MECHANISMS, possible_positions
-from tinyattn.tasks.evaluation import Score, answer, most_common, save_predictions, score
+from tinyattn.tasks.evaluation import Score, examined, most_common, score
 from tinyattn.tasks.recipe import Recipe
 from tinyattn.tasks.running import RunOptions, finetune, pretrain
-from tinyattn.tasks.runs import PREDICTIONS, held_runs
+from tinyattn.tasks.runs import held_runs
 from tinyattn.training.settings import SettingError
 
 
@@ -77,7 +77,6 @@ def family(
     with held_runs([run.folder for run in at.values()], overwrite=overwrite):
         world = make_world(seed=options.seed)
         world.save(options.folder / "world", overwrite=overwrite)
-        questions = [question for question, _ in world.dev]
         places = [place for _, place in world.dev]
         guess = most_common([place for _, place in world.train])
         rows = []
@@ -87,10 +86,9 @@ def family(
             pretrained = pretrain(world.corpus, ours, at[name, "pretrain"])
             say(f"{name}: finetune")
             trained = finetune(world.train, ours, run, start=pretrained)
-            predictions = answer(trained, questions, workers=options.workers)
-            save_predictions(run.folder / PREDICTIONS, predictions)
+            found = examined(trained, world.dev, run.folder, options.workers)
             rows.append(Row(name, ours.model.positions, trained.model.parameter_count(),
-                            score(predictions, places), time.perf_counter() - began))  # fmt: skip
+                            found, time.perf_counter() - began))  # fmt: skip
     return score([guess] * len(places), places), rows
 
 

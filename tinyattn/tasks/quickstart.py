@@ -9,15 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from tinyattn.data.world import make_world
-from tinyattn.tasks.evaluation import Score, answer, most_common, save_predictions, score
-from tinyattn.tasks.knowledge import Trained
+from tinyattn.tasks.evaluation import Score, examined, most_common, score
 from tinyattn.tasks.recipe import Recipe
 from tinyattn.tasks.running import RunOptions, finetune, pretrain
-from tinyattn.tasks.runs import PREDICTIONS, held_runs
+from tinyattn.tasks.runs import held_runs
 
 Row = tuple[str, Score]
 
@@ -41,24 +39,19 @@ def quickstart(
     with held_runs([run.folder for run in at.values()], overwrite=overwrite):
         world = make_world(seed=options.seed)
         world.save(options.folder / "world", overwrite=overwrite)
-        questions = [question for question, _ in world.dev]
         places = [place for _, place in world.dev]
-
-        def judge(trained: Trained, folder: Path) -> Score:
-            predictions = answer(trained, questions, workers=options.workers)
-            save_predictions(folder / PREDICTIONS, predictions)
-            return score(predictions, places)
-
         guess = most_common([place for _, place in world.train])
         rows = [("most common place", score([guess] * len(places), places))]
         say("scratch")
         scratch = finetune(world.train, recipe, at["scratch"], text=world.corpus)
-        rows.append(("without pretraining", judge(scratch, at["scratch"].folder)))
+        found = examined(scratch, world.dev, at["scratch"].folder, options.workers)
+        rows.append(("without pretraining", found))
         say("pretrain")
         pretrained = pretrain(world.corpus, recipe, at["pretrain"])
         say("finetune")
         finetuned = finetune(world.train, recipe, at["finetune"], start=pretrained)
-        rows.append(("pretrained", judge(finetuned, at["finetune"].folder)))
+        found = examined(finetuned, world.dev, at["finetune"].folder, options.workers)
+        rows.append(("pretrained", found))
     return rows, time.perf_counter() - began
 
 

@@ -2,8 +2,8 @@
 
 A recipe is a readable TOML file with one table for each part of the job: model, data, pretraining,
 finetuning, finetuning without pretraining, and penalties for heads. The package brings a few by
-name, of which one may say only where it differs from another, its `base`; a file of your own, or
-single settings, override them.
+name. A recipe with a `base` lists only what differs from it. A file of your own, or single
+settings, override them.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 Question 1 (e), which only sheet 000 has, gives three inputs made of four orthogonal vectors, and
 asks for matrices Q, K and V such that the first two outputs are u_b - u_c and u_b. What comes out
-differs from these by errors that are known exactly (derivations/12_construction.md). Next:
-temperature.
+differs from these by errors that are known exactly (derivations/12_construction.md).
 
     x_1 = u_d + u_b     x_2 = u_a     x_3 = u_c + u_b     |u_i| = β, all orthogonal
 """

@@ -58,7 +58,7 @@ def all_ranks(xp: Any, device: str = "cpu") -> Ranks:
 
 @service
 def started(xp: Any) -> tuple[int, str]:
-    """How many processes were started together, and behind another advice, how to run alone.
+    """How many processes were started together, and a hint to append to an error: how to run alone.
 
     Raises: MissingMPI if the environment says no number.
     """

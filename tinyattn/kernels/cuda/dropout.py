@@ -15,7 +15,7 @@ from tinyattn.kernels.cuda.program import drops, program
 from tinyattn.kernels.table import kernel
 from tinyattn.noise import Noise
 
-AXES = 3  # that a text's numbers can have, but for the last one
+AXES = 3  # most axes before the last one
 THREADS = 256
 
 SOURCE = r"""

@@ -20,7 +20,7 @@ def _ones(xp: Any, count: int, dtype: Any) -> Array:
 def linear(xp: Any, x: Array, weight: Array, bias: Array = None) -> Any:
     """`ops.linear` with products of a chosen precision.
 
-    Its gradient is laid out as rows but once, and its ones are kept.
+    The gradient g becomes rows once, and the vector of ones is cached.
     """
     N = math.prod(x.shape[:-1])
     rows = x.reshape(N, x.shape[-1])
