@@ -14,10 +14,10 @@ from workloads import Race
 from tinyattn.data.batches import Batch
 from tinyattn.graph import no_grad
 from tinyattn.measure import Observer, multiply_adds
+from tinyattn.measure.observer import observed
 from tinyattn.measure.profile import product_rate
 from tinyattn.models import GPT, GPTConfig
 from tinyattn.models.generate import continuations
-from tinyattn.op import observed
 from tinyattn.parallel.threads import available_cores, one_blas_thread
 from tinyattn.tasks.knowledge import language_model_loss
 from tinyattn.tensor import gradients

@@ -17,9 +17,9 @@ from machine import machine
 
 from tinyattn import Tensor, ops
 from tinyattn.graph import no_grad
+from tinyattn.measure.observer import observed
 from tinyattn.models import GPT, GPTConfig
 from tinyattn.models.generate import generate
-from tinyattn.op import observed
 from tinyattn.parallel.threads import keep_freed_memory, one_blas_thread
 
 A5 = GPTConfig(vocabulary=256)

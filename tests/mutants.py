@@ -136,7 +136,7 @@ MUTANTS = [
         ("mask_transposed", "a position sees its future and not its past",
          "[None, :] <= xp.arange", "[None, :] >= xp.arange"),
     ),
-    *in_file("attention/masks.py", "test_family_facts.py",
+    *in_file("attention/multihead.py", "test_family_facts.py",
         ("mask_ignored", "blocks that should be causal are not",
          "    if not is_causal:\n", "    if True:\n"),
     ),

@@ -12,7 +12,7 @@ from gpu import needs_gpu
 
 from tinyattn.backend import asarray, asnumpy, get_device
 from tinyattn.data import Batch
-from tinyattn.kernels.cuda.products import PRODUCTS, product
+from tinyattn.kernels.cuda.products import product
 from tinyattn.models import GPT, GPTConfig
 from tinyattn.noise import Noise
 from tinyattn.parallel import ranks
@@ -27,7 +27,7 @@ from tinyattn.training.fit import Fit
 from tinyattn.training.keep import TrainingFailed
 from tinyattn.training.metrics import read_metrics
 from tinyattn.training.registry import make_optimizers
-from tinyattn.training.settings import SettingError, TrainSettings, products_in
+from tinyattn.training.settings import PRODUCTS, SettingError, TrainSettings, products_in
 
 pytestmark = needs_gpu
 
