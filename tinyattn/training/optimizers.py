@@ -41,7 +41,8 @@ class Optimizer:
 
     Args:
         named: parameters by name.
-        weight_decay, decays: the decay, and of which parameters; it is 0 for the others.
+        weight_decay, decays: the decay, and of which parameters; it is 0 for the others. Both stay
+            as they are given: a step of several threads reads them once.
         scale: factor on the learning rate, for use beside another optimiser.
         numbers: those of the rule that shall not be what `numbers` says.
     Raises: ValueError without parameters; TypeError if they are of two precisions, or for a number
