@@ -23,7 +23,7 @@ What follows can be skipped: studies and tools that use the book, and what makes
 be deleted (dispatch.py says how that goes).
 
     wings           parsing/, report/table, report/, cli/streams, cli/types, cli/options,
-                    cli/outputs, cli/
+                    cli/outputs, cli/, parsing/parse_command, parsing/commands
     engine room     kernels/table, kernels/cpu/tiles, kernels/cpu/dropout, kernels/cpu/sums,
                     kernels/cpu/pairs, kernels/cpu/selected, kernels/cpu/orthogonal, kernels/cpu/,
                     kernels/cuda/, parallel/threads, parallel/flat, parallel/, measure/,

@@ -113,7 +113,7 @@ def test_other_messages_name_options_of_the_commands_that_show_them() -> None:
             assert [c for c in sorted(commands) if option not in options_of(c)] == []
 
 
-COMMANDS = sorted([*(ROOT / "cli").glob("*.py"), *(ROOT / "measure").glob("*_command.py")])
+COMMANDS = sorted([*(ROOT / "cli").glob("*.py"), *ROOT.glob("*/*_command.py")])
 
 
 @pytest.mark.parametrize("module", COMMANDS, ids=lambda path: path.name)

@@ -29,7 +29,6 @@ from tinyattn.cli.outputs import fail
 from tinyattn.cli.world import world
 from tinyattn.cli.train import finetune, pretrain, quickstart
 from tinyattn.cli.task import score, train_task
-from tinyattn.cli.parse import parse
 from tinyattn.cli.use import baseline, convert, evaluate, generate
 from tinyattn.cli.claims import claims
 from tinyattn.cli.info import info
@@ -152,10 +151,12 @@ def main(ctx: click.Context, formulas: str) -> None:
 
 for command in (
     quickstart, world, pretrain, finetune, evaluate, baseline, generate, convert, train_task,
-    score, parse, claims, info,
+    score, claims, info,
 ):  # fmt: skip
     main.add_command(command)
-# What measures belongs to the engine room, which may have been deleted, and looks at its threads.
-if find_spec("tinyattn.measure") and find_spec("tinyattn.parallel"):
-    for command in import_module("tinyattn.measure.commands").COMMANDS:
-        main.add_command(command)
+# Rooms that bring commands of their own. What measures belongs to the engine room, which may have
+# been deleted, and looks at its threads.
+for room, needed in (("parsing", ()), ("measure", ("measure", "parallel"))):
+    if all(find_spec(f"tinyattn.{name}") for name in needed):
+        for command in import_module(f"tinyattn.{room}.commands").COMMANDS:
+            main.add_command(command)

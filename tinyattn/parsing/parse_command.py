@@ -1,4 +1,4 @@
-"""Wing, commands: heads that parse."""
+"""Wing, parsing: the command that teaches heads to parse, and judges them."""
 
 from __future__ import annotations
 
