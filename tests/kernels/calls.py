@@ -349,7 +349,8 @@ def attention(d: Drawing) -> Call:
     if where == "hidden":
         q.values[blind], k.values[hidden], v.values[hidden] = bad, bad, bad
     if where == "seen":
-        v.values[tuple(d.rng.integers(n) for n in v.values.shape)] = math.nan
+        a = d.one_of(q, v)
+        a.values[tuple(d.rng.integers(n) for n in a.values.shape)] = math.nan
     if where is None and d.seldom() and T and S and D:  # keys whose scores are -∞, perhaps all
         k = k._replace(order="plain") if k.order == "broadcast" else k
         k.values[d.rng.random(k.values.shape[:-1]) < d.one_of(0.3, 1.0), 0] = -math.inf

@@ -92,8 +92,8 @@ def attention(
         scores = xp.where(sees, scale * xp.matmul(q, k.swapaxes(-1, -2)), -math.inf)
         most = scores.max(axis=-1, keepdims=True) if S else xp.zeros((T, 1), dtype=q.dtype)
         e = xp.exp(scores - xp.where(most == -math.inf, 0, most))
-    p = e / xp.maximum(e.sum(axis=-1, keepdims=True), 1)  # exp(0) is in it, or nothing at all
-    u = p
+    total = xp.maximum(e.sum(axis=-1, keepdims=True), 1)  # exp(0) is in it, or nothing at all
+    u = p = xp.where(sees, e / total, 0)
     if noise is not None and dropout:
         keys_first = noise.site(dropout).keep(xp, (*p.shape[:-2], S, T))
         u = xp.where(keys_first.swapaxes(-1, -2), p / (1 - dropout), 0)

@@ -66,7 +66,7 @@ class Selection:
         largest = x.max(axis=1, keepdims=True)
         e = np.where(allowed, np.exp(x - np.where(largest == -math.inf, 0, largest)), 0)
         total = e.sum(axis=1, keepdims=True)
-        p = e / np.where(total == 0, 1, total)
+        p = np.where(allowed, e / np.where(total == 0, 1, total), 0)
         u = np.where(kept, p * self.upscale, 0)
 
         def vjp(g: Array) -> tuple[Array, Array, Array]:
