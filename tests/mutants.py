@@ -74,7 +74,7 @@ MUTANTS = [
         ("attention_no_max", "the largest score is not subtracted",
          "xp.where(most == -math.inf, 0, most)", "0"),
         ("attention_blind", "a query that may see nothing gets NaN",
-         "e / xp.maximum(e.sum(axis=-1, keepdims=True), 1)", "e / e.sum(axis=-1, keepdims=True)"),
+         "xp.maximum(e.sum(axis=-1, keepdims=True), 1)", "e.sum(axis=-1, keepdims=True)"),
         ("attention_future", "a query sees one key that is later",
          "(S - T))", "(S - T) + 1)"),
         ("attention_mask", "what a mask hides is seen",
