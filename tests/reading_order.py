@@ -71,11 +71,25 @@ def contents() -> list[str]:
 
 
 def inside(folder: str) -> list[str]:
-    """The files of a folder: those that its __init__ imports, in that order, then the others."""
+    """The files of a folder: those that its __init__ imports, in that order, then the others.
+
+    One that it does not import stands before the first that needs it.
+    """
     here = [name for name in FILES if name.rpartition("/")[0] == folder]
     init = ROOT / folder / "__init__.py"
     listed = [name for name in needs(init) if name in here] if init.exists() else []
-    return [*dict.fromkeys(listed), *(name for name in here if name not in listed)]
+    order: dict[str, None] = {}
+
+    def add(name: str) -> None:
+        for other in needs(FILES[name]):
+            if other in here and other not in listed and other not in order:
+                add(other)
+        order[name] = None
+
+    for name in [*listed, *here]:
+        if name not in order:
+            add(name)
+    return [*order]
 
 
 def needs(file: Path) -> list[str]:
