@@ -54,6 +54,15 @@ def chapters() -> dict[str, str]:
     named = {entry for _, line in lists for entry in line.split(", ")}
     order: dict[str, str] = {}
     number = ""
+
+    def add(name: str) -> None:
+        folder = name.rpartition("/")[0]
+        for other in needs(FILES[name]):  # one that nobody lists stands before who needs it first
+            known = other in order or other in named or other in imported(folder)
+            if not known and other.rpartition("/")[0] == folder:
+                add(other)
+        order.setdefault(name, number if number.isdecimal() else "")
+
     for heading, line in lists:
         number = heading.split()[0] if heading else number
         for entry in line.split(", "):
@@ -61,7 +70,7 @@ def chapters() -> dict[str, str]:
             for name in found if entry.endswith("/") else [entry]:
                 if name not in FILES:
                     raise ValueError(f"tinyattn/__init__.py names {name}, which is not there")
-                order.setdefault(name, number if number.isdecimal() else "")
+                add(name)
     return order
 
 
@@ -71,25 +80,15 @@ def contents() -> list[str]:
 
 
 def inside(folder: str) -> list[str]:
-    """The files of a folder: those that its __init__ imports, in that order, then the others.
-
-    One that it does not import stands before the first that needs it.
-    """
+    """The files of a folder: those that its __init__ imports, in that order, then the others."""
     here = [name for name in FILES if name.rpartition("/")[0] == folder]
+    return [*dict.fromkeys([*(name for name in imported(folder) if name in here), *here])]
+
+
+def imported(folder: str) -> list[str]:
+    """What the __init__ of a folder imports."""
     init = ROOT / folder / "__init__.py"
-    listed = [name for name in needs(init) if name in here] if init.exists() else []
-    order: dict[str, None] = {}
-
-    def add(name: str) -> None:
-        for other in needs(FILES[name]):
-            if other in here and other not in listed and other not in order:
-                add(other)
-        order[name] = None
-
-    for name in [*listed, *here]:
-        if name not in order:
-            add(name)
-    return [*order]
+    return needs(init) if init.exists() else []
 
 
 def needs(file: Path) -> list[str]:
