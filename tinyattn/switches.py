@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from tinyattn.dispatch import FORMULAS, KERNELS, off
 from tinyattn.names import nearest
@@ -25,18 +25,20 @@ def names_in(text: str) -> list[str]:
     return ["all" if w == "1" else w for w in text.replace(",", " ").split() if w != "0"]
 
 
-@contextmanager
-def formulas(*names: str) -> Iterator[None]:
+def formulas(*names: str) -> AbstractContextManager[None]:
     """A context in which formulas compute and no kernels: all of them, or those that are named.
 
     It holds in all threads, since they share the work. What is computed inside keeps its way back:
     `backward` after the context is by formulas too. Raises: ValueError for an unknown name.
     """
-    known = {"all", *FORMULAS, *(name for name, _ in KERNELS)}
-    for name in {*names} - known:
-        raise ValueError(f"formulas: there is no formula {name!r}{nearest(name, known)}; "
-                         "`tinyattn info --kernels` lists them")  # fmt: skip
-    mine = names or ("all",)
+    known = {*FORMULAS, *(name for name, _ in KERNELS)}
+    for name in {*names} - known - {"all"}:
+        raise ValueError(f"there is no formula {name!r}{nearest(name, known)}")
+    return _switched(names or ("all",))
+
+
+@contextmanager
+def _switched(mine: tuple[str, ...]) -> Iterator[None]:
     with _lock:
         off.update(mine)
     try:

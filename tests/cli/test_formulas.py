@@ -69,7 +69,7 @@ def test_a_formula_that_does_not_exist_is_told_in_one_line(tinyattn: Any) -> Non
     for words, variable in ((["--formulas", "linear,gleu"], None), ([], "gleu")):
         refused = tinyattn(*words, "info", env={VARIABLE: variable}, status=2)
         assert refused.stdout == "" and refused.stderr.count("\n") == 1
-        assert "--formulas: formulas: there is no formula 'gleu'" in refused.stderr
+        assert "--formulas: there is no formula 'gleu'" in refused.stderr
     assert switched_off() == []
     for name in ("adamw", "clip_factor"):  # a formula of training is known, too
         tinyattn("--formulas", name, "info")

@@ -48,7 +48,6 @@ SHOWN = {
     "data/vocabulary.py": {"--unknown": {"pretrain", "finetune", "evaluate", "generate"}},
     "data/world.py": {"--out": {"world", "quickstart"}, "--overwrite": {"world", "quickstart"}},
     "parsing/task.py": {"--from": {"parse"}},
-    "switches.py": {"--kernels": {"info"}},
     "tasks/evaluation.py": {"--predictions": {"evaluate"}},
     "tasks/lock.py": {"--out": OWN_RUN, "--overwrite": {"pretrain", "finetune"}},
     "tasks/recipe.py": {"--recipe": {"pretrain", "finetune", "profile"}},  # those with --config

@@ -243,7 +243,7 @@ def test_muon_takes_the_matrices_between_hidden_layers() -> None:
 
 
 def test_what_does_not_exist_is_named() -> None:
-    with pytest.raises(ValueError, match=r"must be one of .*'adamw', 'muon', 'sgd'.*; got 'adam'"):
+    with pytest.raises(ValueError, match=r"must be one of .*'adamw', .*'sgd'.*; got 'adam'"):
         make_optimizers(GPT(MODEL), "adam")
     with pytest.raises(TypeError, match=r"no optimizer has a momentun; did you mean .momentum"):
         make_optimizers(GPT(MODEL), "sgd", momentun=0.5)
