@@ -28,13 +28,21 @@ def names_in(text: str) -> list[str]:
 def formulas(*names: str) -> AbstractContextManager[None]:
     """A context in which formulas compute and no kernels: all of them, or those that are named.
 
+    A formula that has no kernel computes in any case.
+
     It holds in all threads, since they share the work. What is computed inside keeps its way back:
     `backward` after the context is by formulas too. Raises: ValueError for an unknown name.
     """
-    known = {*FORMULAS, *(name for name, _ in KERNELS)}
-    for name in {*names} - known - {"all"}:
-        raise ValueError(f"there is no formula {name!r}{nearest(name, known)}")
-    return _switched(names or ("all",))
+    with_kernels = {name for name, _ in KERNELS}
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(
+                f"formulas: give the names one by one, as in formulas('gelu', 'linear'); got {name!r}"
+            )
+        for one in name.split(","):
+            if one not in FORMULAS.keys() | with_kernels | {"all"}:
+                raise ValueError(f"there is no formula {one!r}{nearest(one, with_kernels)}")
+    return _switched(tuple(",".join(names).split(",")) if names else ("all",))
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tinyattn.dispatch import FORMULAS, KERNELS
-from tinyattn.switches import switched_off
+from tinyattn.switches import formulas, switched_off
 from tinyattn.tasks.runs import load_run
 
 AsJson = Callable[..., dict[str, Any]]
@@ -96,7 +96,19 @@ def test_info_lists_every_formula_and_its_kernels(tinyattn: Any, as_json: AsJson
     assert {row["name"] for row in rows} == {*FORMULAS}
     assert {(row["name"], row["device"]) for row in rows if row["device"]} == {*KERNELS}
     lines = tinyattn("info", "--kernels").stdout.splitlines()
-    assert len(lines) == 1 + len(rows) and lines[0].split() == ["formula", "kernel", "takes"]
+    assert len(lines) == 1 + len(rows) and lines[0].split()[:2] == ["formula", "kernel"]
     assert any(line.split()[:2] == ["attention", "cuda"] and "alike" in line for line in lines)
-    assert "exp" in lines  # which has no kernel
+    assert ["exp", "none"] in [line.split() for line in lines]
     assert "give either" in tinyattn("info", "--kernels", "--recipe", "a5", status=2).stderr
+
+
+def test_a_formula_is_looked_up_where_it_is_named() -> None:
+    """Before the context is entered, so that a plain call is no way to switch off nothing."""
+    with pytest.raises(ValueError, match="there is no formula 'gleu'; did you mean 'gelu'"):
+        formulas("linear,gleu")
+    wrong: Any = ["gelu", "linear"]
+    with pytest.raises(TypeError, match="give the names one by one"):
+        formulas(wrong)
+    with formulas("gelu,linear", "adamw"):
+        assert switched_off() == ["adamw", "gelu", "linear"]
+    assert switched_off() == []

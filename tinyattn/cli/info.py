@@ -61,8 +61,8 @@ def _lines(facts: dict[str, Any]) -> Iterator[str]:
 
 
 KERNEL_COLUMNS = [
-    Column("formula", "{name}"), Column("kernel", "{device}"),
-    Column("takes", lambda row: "all" if row["device"] and not row["takes"] else row["takes"]),
+    Column("formula", "{name}"), Column("kernel", lambda row: row["device"] or "none"),
+    Column("calls that it takes", lambda row: row["takes"] or ("all" if row["device"] else "")),
 ]  # fmt: skip
 
 
