@@ -37,7 +37,7 @@ def formulas(*names: str) -> AbstractContextManager[None]:
     for name in names:
         if not isinstance(name, str):
             raise TypeError(
-                f"formulas: give the names one by one, as in formulas('gelu', 'linear'); got {name!r}"
+                f"formulas: give the names one by one: formulas('gelu', 'linear'); got {name!r}"
             )
         for one in name.split(","):
             if one not in FORMULAS.keys() | with_kernels | {"all"}:
