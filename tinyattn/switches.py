@@ -28,10 +28,12 @@ def names_in(text: str) -> list[str]:
 def formulas(*names: str) -> AbstractContextManager[None]:
     """A context in which formulas compute and no kernels: all of them, or those that are named.
 
-    A formula that has no kernel computes in any case.
+    A formula that has no kernel computes in any case. The context holds in all threads, since they
+    share the work. What is computed inside keeps its way back: `backward` after the context is by
+    formulas too.
 
-    It holds in all threads, since they share the work. What is computed inside keeps its way back:
-    `backward` after the context is by formulas too. Raises: ValueError for an unknown name.
+    Args: names: one by one, or several in a text, as `names_in` reads it.
+    Raises: ValueError for an unknown name, TypeError for what is no name.
     """
     with_kernels = {name for name, _ in KERNELS}
     for name in names:
@@ -39,14 +41,15 @@ def formulas(*names: str) -> AbstractContextManager[None]:
             raise TypeError(
                 f"formulas: give the names one by one: formulas('gelu', 'linear'); got {name!r}"
             )
-        for one in name.split(","):
-            if one not in FORMULAS.keys() | with_kernels | {"all"}:
-                raise ValueError(f"there is no formula {one!r}{nearest(one, with_kernels)}")
-    return _switched(tuple(",".join(names).split(",")) if names else ("all",))
+    mine = [one for name in names for one in names_in(name)]
+    for one in mine:
+        if one not in FORMULAS.keys() | with_kernels | {"all"}:
+            raise ValueError(f"there is no formula {one!r}{nearest(one, with_kernels)}")
+    return _switched(mine if names else ["all"])
 
 
 @contextmanager
-def _switched(mine: tuple[str, ...]) -> Iterator[None]:
+def _switched(mine: list[str]) -> Iterator[None]:
     with _lock:
         off.update(mine)
     try:

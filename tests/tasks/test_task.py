@@ -10,7 +10,7 @@ import pytest
 import treebank
 
 from tinyattn.data import DataError, World
-from tinyattn.parsing import load_parser
+from tinyattn.parsing import TreeExamples, load_parser
 from tinyattn.tasks import TASKS, RunOptions, load, pretrain, train
 from tinyattn.tasks.recipe import Recipe
 from tinyattn.tasks.task import Task, task_called, task_of
@@ -77,7 +77,8 @@ def test_a_parser_has_the_positions_of_its_recipe(
         recipe = small(model__positions=positions, pretrain__shuffle=positions == "learned")
         job = task_called("parse").job(files["parse"][0], recipe, 0)
         assert job.about["model"]["positions"] == positions
-        assert job.data.shuffle == recipe.pretrain.shuffle  # type: ignore[attr-defined]
+        assert isinstance(job.data, TreeExamples)
+        assert job.data.shuffle == recipe.pretrain.shuffle
 
 
 def test_what_a_run_is_not_for_is_refused(

@@ -34,9 +34,9 @@ from tinyattn.cli.claims import claims
 from tinyattn.cli.info import info
 from tinyattn.data.text import DataError
 from tinyattn.data.world import WorldExists
+from tinyattn.models.generate import ScoresError
 from tinyattn.switches import formulas as by_formulas
 from tinyattn.switches import names_in
-from tinyattn.models.generate import ScoresError
 from tinyattn.tasks.recipe import home_of
 from tinyattn.threads import NoThreads, keep_freed_memory
 from tinyattn.training.checkpoint import CheckpointError

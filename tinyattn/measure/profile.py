@@ -161,13 +161,13 @@ class _ObservedStep(ShardedStep):
     def by(self, part: str) -> str:
         """Who computes the formulas of a part of the step, each with its name if they are more."""
         clipping, *rules = self.by_formulas()
-        told = {
-            rule.__name__: computed_by(why)
+        told = [
+            (rule.__name__, computed_by(why))
             for rule, why in {CLIPPING: [clipping], OPTIMIZER: rules}.get(part, [])
-        }
-        if len({*told.values()}) == 1:
-            return next(iter(told.values()))
-        return ", ".join(f"{name} by {by}" for name, by in told.items())
+        ]
+        if len({by for _, by in told}) == 1:
+            return told[0][1]
+        return ", ".join(f"{name} by {by}" for name, by in told)
 
     def _clip(self, losses: list[Array]) -> tuple[Array, Array]:
         with self.observer.doing(CLIPPING):
