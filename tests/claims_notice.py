@@ -63,8 +63,8 @@ def how_many_attend() -> tuple[int, int]:
 
         return noting
 
-    def noted_op(name: str, function: Any, reason: str) -> Any:
-        return noted(name, function) if name == "attention" else function
+    def noted_op(formula: Any, run: Any, reason: str) -> Any:
+        return noted("attention", run) if formula.__name__ == "attention" else run
 
     with (
         observed(noted_op),

@@ -35,20 +35,26 @@ KERNELS: dict[tuple[str, str], Kernel] = {}
 
 off: Counter[str] = Counter()
 """Formulas whose kernels are switched off, "all" for every one; how often (switches.py)."""
+observers: list[Callable[[Function, Function, str], Function]] = []
+"""Who looks on (measure/observer.py): each is given a formula, who computes and why not a kernel,
+and what it makes of these computes."""
 
 
 def choose(
     formula: Function, device: str, args: tuple[Any, ...], options: dict[str, Any]
 ) -> tuple[Function, str]:
     """Who computes this call: the kernel and ""; or the formula, and why not a kernel."""
-    name = formula.__name__
+    name, run, reason = formula.__name__, formula, ""
     found = KERNELS.get((name, device)) if FORMULAS.get(name) is formula else None
     if found is None:  # none was made, or it is for another formula of that name
-        return formula, "no kernel"
-    if off and ("all" in off or name in off):
-        return formula, "switched off"
-    reason = found.why_not(*args, **options) if found.why_not and args else ""
-    return (formula, reason) if reason else (found.run, "")
+        reason = "no kernel"
+    elif off and ("all" in off or name in off):
+        reason = "switched off"
+    elif not (found.why_not and args and (reason := found.why_not(*args, **options))):
+        run = found.run
+    for observer in observers:  # hardly ever one
+        run = observer(formula, run, reason)
+    return run, reason
 
 
 def dispatched(formula: F) -> F:

@@ -34,10 +34,6 @@ plain: Function = cast(Any, None)
 """What users pass, made plain: the array of each argument, and where its gradient goes. It is told
 in calls.py, which puts it here."""
 
-observers: list[Callable[[str, Function, str], Function]] = []
-"""Who looks on (measure/observer.py): each is given an op's name, its function and the reason of
-`choose`, and what it makes of the function is called."""
-
 
 @overload
 def op(function: Function) -> Callable[..., Tensor]: ...
@@ -66,9 +62,7 @@ def op(function: Function | None = None, *, check: Function | None = None) -> An
             arrays = device.xp, *values
             if check is not None:
                 check(*arrays, **options)
-            run, reason = choose(function, device.name, arrays, options)
-            for observer in observers:  # hardly ever one
-                run = observer(name, run, reason)
+            run, _ = choose(function, device.name, arrays, options)
             value, vjp = _pair(run(*arrays, **options), len(values))
         except (ValueError, TypeError, IndexError, AttributeError) as error:
             if str(error).startswith(f"{name}:"):

@@ -20,15 +20,18 @@ import tinyattn
 from tinyattn import Tensor, ops
 from tinyattn.cli import main
 from tinyattn.data import Batch
+from tinyattn.dispatch import FORMULAS, dispatched
 from tinyattn.measure import new_block, profile_step
 from tinyattn.measure import profile as module
 from tinyattn.measure.counting import multiply_adds
 from tinyattn.measure.observer import BETWEEN, CLIPPING, MAIN, OPTIMIZER, PARTS, Observer, observed
 from tinyattn.models import GPT, GPTConfig
+from tinyattn.op import op
+from tinyattn.parallel.flat import add_each
 from tinyattn.tasks.knowledge import language_model_loss
 from tinyattn.tensor import OPS, gradients
 from tinyattn.theory import formula_value, letters
-from tinyattn.training import make_optimizers
+from tinyattn.training import SGD, AdamW, make_optimizers
 
 rng = np.random.default_rng(0)
 
@@ -294,17 +297,77 @@ def test_a_step_adds_up(optimizer: str, workers: int) -> None:
 
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 def test_it_is_said_who_clips_and_updates(optimizer: str) -> None:
-    """A kernel that is switched off is missed here too, though these are no ops."""
+    """And who adds up: a kernel that is switched off is missed here too, though these are no ops.
+
+    The gradient of a bias and of the positions is a sum over rows.
+    """
     model, optimizers, batch = small(optimizer)
     loss = language_model_loss(model)
     with tinyattn.formulas("adamw"):
         found = profile_step(loss, optimizers, batch, steps=1, workers=1)
-    who = {row.name: row.by for row in found.rows if row.name in PARTS}
-    alone = "formula: switched off"
-    assert who == {
-        BETWEEN: "", MAIN: "", CLIPPING: "formula",
-        OPTIMIZER: alone if optimizer == "adamw" else f"muon by kernel, adamw by {alone}",
+    assert {row.name: row.by for row in found.rows if not row.direction} == {
+        BETWEEN: "", MAIN: "", CLIPPING: "", OPTIMIZER: "", "sum_over": "kernel",
+        "add_each": "formula", "clip_factor": "formula", "adamw": "formula: switched off",
+        **({"muon": "kernel"} if optimizer == "muon" else {}),
     }  # fmt: skip
+
+
+def test_a_rule_of_ones_own_is_a_formula_also_by_a_name_that_has_a_kernel() -> None:
+    def adamw(*arrays: Any, **numbers: Any) -> None: ...
+
+    class Own(SGD):
+        rule = staticmethod(dispatched(adamw))
+
+    model, _, batch = small()
+    named = list(model.named_parameters())
+    both: list[Any] = [Own(named[:3]), AdamW(named[3:])]
+    found = profile_step(language_model_loss(model), both, batch, steps=1, workers=1)
+    calls = {row.by: row.calls for row in found.rows if row.name == "adamw"}
+    assert set(calls) == {"formula", "kernel"}
+
+
+def test_what_is_noted_inside_counts_there_only() -> None:
+    """An op that works, calls a formula that works, and has a gradient that does so too."""
+
+    def work() -> None:
+        began = time.thread_time()
+        while time.thread_time() - began < 0.02:
+            pass
+
+    @dispatched
+    def inner(xp: Any, x: Any) -> Any:
+        work()
+        return x
+
+    @op
+    def outer(xp: Any, x: Any) -> Any:
+        work()
+
+        def pull(g: Any) -> Any:
+            work()
+            return inner(xp, g)
+
+        return inner(xp, x), (pull,)
+
+    observer = Observer()
+    try:
+        with observed(observer.observe):
+            x = Tensor(np.ones(2), requires_grad=True)
+            _, rest = observer.timed(lambda: outer(x).backward(np.ones(2)))
+    finally:
+        del OPS["outer"], FORMULAS["outer"], FORMULAS["inner"]
+    rows = {row[:2]: row.seconds for row in observer.rows(1)[: -len(PARTS)]}
+    assert set(rows) == {("inner", ""), ("outer", "forward"), ("outer", "backward")}
+    for name, seconds in rows.items():
+        assert math.isclose(seconds, 0.04 if "inner" in name else 0.02, rel_tol=0.2), name
+    assert rest < 0.01
+
+
+def test_bytes_of_what_is_written_in_place_or_in_lists_count() -> None:
+    observer = Observer()
+    with observed(observer.observe):
+        add_each(np, [np.ones(4), np.ones(2)], [np.ones(4), np.ones(2)])
+    assert [(note.name, note.bytes) for note in observer.notes] == [("add_each", 96)]
 
 
 def test_time_is_that_of_work_and_not_of_waiting() -> None:

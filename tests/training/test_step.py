@@ -16,7 +16,7 @@ from tinyattn.parallel.shards import BatchTooLarge
 from tinyattn.parallel.shards import ShardedStep as Step
 from tinyattn.tasks.knowledge import language_model_loss
 from tinyattn.tensor import Tensor, gradients
-from tinyattn.training.optimizers import SGD, AdamW
+from tinyattn.training.optimizers import SGD
 from tinyattn.training.registry import make_optimizers
 from tinyattn.training.step import Step as PlainStep
 
@@ -279,19 +279,6 @@ def test_a_leaf_that_no_optimizer_owns_stays_as_it_is() -> None:
     for number, (name, _) in enumerate(named):
         np.testing.assert_allclose(ends[0][name], ends[1][name], rtol=0, atol=1e-6)
         assert (ends[0][name] == before[name]).all() == bool(number % 2), name
-
-
-def test_a_rule_of_ones_own_is_a_formula_also_by_a_name_that_has_a_kernel() -> None:
-    def adamw(*arrays: Any, **numbers: Any) -> None: ...
-
-    class Own(SGD):
-        rule = staticmethod(adamw)
-
-    model = tiny()
-    named = list(model.named_parameters())
-    take = Step(language_model_loss(model), [Own(named[:3]), AdamW(named[3:])])
-    told = [(rule.__name__, why) for rule, why in take.by_formulas()]
-    assert told == [("clip_factor", "no kernel"), ("adamw", "no kernel"), ("adamw", "")]
 
 
 @pytest.mark.parametrize("workers", [0, -1])

@@ -8,6 +8,7 @@ get below.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -20,15 +21,7 @@ from tinyattn.backend import Array
 from tinyattn.data.batches import Batch
 from tinyattn.limits import TICK, whole
 from tinyattn.measure.memory import traced_memory
-from tinyattn.measure.observer import (
-    CLIPPING,
-    OPTIMIZER,
-    Observer,
-    Row,
-    computed_by,
-    observed,
-    part,
-)
+from tinyattn.measure.observer import CLIPPING, MAIN, OPTIMIZER, Observer, Row, observed, part
 from tinyattn.parallel.shards import ShardedStep
 from tinyattn.training.optimizers import Optimizer
 from tinyattn.training.step import Loss
@@ -44,7 +37,7 @@ PRODUCT = 1024
 class Profile:
     """Where the time of a step goes: all numbers are for one, the mean of `steps`."""
 
-    rows: list[Row]  # those of ops by falling time, then PARTS; together all that threads compute
+    rows: list[Row]  # formulas by falling time, then PARTS; together all that threads compute
     workers: int
     steps: int
     positions: int
@@ -114,13 +107,12 @@ def profile_step(
         positions = step(0)
         rate = product_rate(take.workers)
         observer.notes.clear()
-        began, own_began = time.perf_counter(), time.thread_time()
+        began = time.perf_counter()
         with observed(observer.observe):
-            for number in range(steps):
-                step(number)
-        seconds, own = time.perf_counter() - began, time.thread_time() - own_began
-        seconds = max(TICK, seconds)
-        rows = [row._replace(by=row.by or take.by(row.name)) for row in observer.rows(steps, own)]
+            _, own = observer.timed(lambda: [step(number) for number in range(steps)])
+        seconds = max(TICK, time.perf_counter() - began)
+        observer.notes.append(part(MAIN, own))
+        rows = observer.rows(steps)
         rate = max(rate, product_rate(take.workers))
         with traced_memory() as grown:
             step(steps)
@@ -158,24 +150,11 @@ class _ObservedStep(ShardedStep):
         self.observer = observer
         self.executor = _ObservedExecutor(observer, self.workers)
 
-    def by(self, part: str) -> str:
-        """Who computes the formulas of a part of the step, each with its name if they are more."""
-        clipping, *rules = self.by_formulas()
-        told = [
-            (rule.__name__, computed_by(why))
-            for rule, why in {CLIPPING: [clipping], OPTIMIZER: rules}.get(part, [])
-        ]
-        if len({by for _, by in told}) == 1:
-            return told[0][1]
-        return ", ".join(f"{name} by {by}" for name, by in told)
-
     def _clip(self, losses: list[Array]) -> tuple[Array, Array]:
-        with self.observer.doing(CLIPPING):
-            return super()._clip(losses)
+        return self.observer.doing(CLIPPING, functools.partial(super()._clip, losses))
 
     def _move(self, learning_rate: float) -> None:
-        with self.observer.doing(OPTIMIZER):
-            super()._move(learning_rate)
+        self.observer.doing(OPTIMIZER, functools.partial(super()._move, learning_rate))
 
 
 class _ObservedExecutor(ThreadPoolExecutor):
@@ -189,10 +168,8 @@ class _ObservedExecutor(ThreadPoolExecutor):
         phase = self.observer.phase
 
         def task() -> R:
-            began = time.thread_time()
-            try:
-                return fn(*args, **kwargs)
-            finally:
-                self.observer.notes.append(part(phase, time.thread_time() - began))
+            made, seconds = self.observer.timed(lambda: fn(*args, **kwargs))
+            self.observer.notes.append(part(phase, seconds))
+            return made
 
         return super().submit(task)

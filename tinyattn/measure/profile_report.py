@@ -7,10 +7,10 @@ from tinyattn.measure.profile import Profile
 from tinyattn.report.table import Column, table
 
 NOTES = """\
-time: of all threads together, while they compute. bytes: of the arrays that go into an op and come
-out, each once; backward, of the gradients that do. multiply-adds: those that the result needs; not
-pairs of a query and a key that is hidden from it, nor what backward computes again. by: who
-computed; of a formula that has a kernel, why not that."""
+time: of all threads together, while they compute; what has a row of its own counts there only.
+bytes: of the arrays that go into an op and come out, each once; backward, of the gradients that do.
+multiply-adds: those that the result needs; not pairs of a query and a key that is hidden from it,
+nor what backward computes again. by: who computed; of a formula that has a kernel, why not that."""
 
 
 COLUMNS = [

@@ -22,7 +22,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from tinyattn.backend import Array, asnumpy, device_name
+from tinyattn.backend import Array, asnumpy
 from tinyattn.data.batches import Batch
 from tinyattn.dispatch import Function, choose, dispatched
 from tinyattn.limits import MOST_WORKERS, whole
@@ -184,13 +184,10 @@ class ShardedStep(Step):
         Kernels on a GPU leave alone what has a gradient of NaN, so nobody needs to wait; formulas
         do not.
         """
-        return not on_gpu(self.xp) or any(why for _, why in self.by_formulas())
-
-    def by_formulas(self) -> list[tuple[Function, str]]:
-        """Clipping and the optimisers' rules: each, and why its formula computes, or ""."""
+        if not on_gpu(self.xp):
+            return True
         rules: list[Function] = [clip_factor, *(type(o).rule for o in self.optimizers)]
-        device, plain = device_name(self.xp), map(inspect.unwrap, rules)
-        return [(rule, choose(rule, device, (), {})[1]) for rule in plain]
+        return any(choose(inspect.unwrap(rule), "cuda", (), {})[1] for rule in rules)
 
     def _add_up(self, losses: list[Array]) -> list[Array]:
         """The gradients of all ranks, added up in place; and their losses, as one."""
