@@ -1,6 +1,6 @@
-"""Do two contenders compute the same? Their first answers, without dropout, must be equal.
+"""Do two contenders compute the same? Their first results, without dropout, must be equal.
 
-Otherwise the comparison would be one of different work.
+Otherwise the comparison would compare different work.
 """
 
 from collections.abc import Mapping
@@ -11,24 +11,24 @@ from contender import Contender, Program
 
 STEPS = 3
 TOLERANCE = 1e-5
-"""Rounding differs, by 3e-6 at most: orders of summation, exp and erf are each library's own. The
-other kind of GELU makes a difference of 4e-5."""
+"""Rounding differs by at most 3e-6, because each library has its own orders of summation, exp and
+erf. The other GELU (tanh instead of exact) makes a difference of 4e-5."""
 LARGEST_BATCH = 32
 """Enough to see a mistake."""
 
 
 def has_chance(options: Mapping[str, Any]) -> bool:
-    """Whether dropout makes the answers random."""
+    """Whether dropout makes the results random."""
     return bool(options.get("dropout"))
 
 
 def difference(ours: Any, theirs: Any) -> float:
-    """The largest: of losses, of symbols written, of attention's products with the probe."""
+    """The largest difference of losses, of generated ids, or of summaries (attention_inputs.py)."""
     return float(np.abs(np.subtract(ours, theirs)).max())
 
 
 def without_dropout(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The same workload without chance."""
+    """The same workload without randomness, and with at most LARGEST_BATCH sequences."""
     return {**options, "dropout": 0, "batch": min(options["batch"], LARGEST_BATCH)}
 
 

@@ -1,4 +1,4 @@
-"""Cores that are busy with something else, as those of a laptop or a shared machine often are."""
+"""Processes that keep the CPU cores busy, as on a laptop or a shared machine."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ import os, sys
 core, parent = map(int, sys.argv[1:])
 if hasattr(os, "sched_setaffinity"):
     os.sched_setaffinity(0, {core})
-while os.getppid() == parent:  # nobody else would end it if the comparison is killed
+while os.getppid() == parent:  # ends it also if the comparison is killed
     for _ in range(1_000_000):
         pass
 """
@@ -19,13 +19,13 @@ while os.getppid() == parent:  # nobody else would end it if the comparison is k
 
 @contextmanager
 def busy_processes(count: int) -> Iterator[None]:
-    """Processes that compute without end, each on a core of its own, while the context lasts."""
+    """A context with processes that compute until it ends, each on its own CPU core."""
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [0]
     processes = []
     try:
         for i in range(count):
-            said = [str(cores[i % len(cores)]), str(os.getpid())]
-            processes.append(subprocess.Popen([sys.executable, "-c", SPIN, *said]))
+            arguments = [str(cores[i % len(cores)]), str(os.getpid())]
+            processes.append(subprocess.Popen([sys.executable, "-c", SPIN, *arguments]))
         yield
     finally:
         for process in processes:

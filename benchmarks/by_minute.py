@@ -1,7 +1,7 @@
 """A run's metrics by the minute: python benchmarks/by_minute.py runs/pretrain --every 5
 
-A batch's loss depends on how long its texts are, so a row shows the mean over the minutes since the
-row before. Minutes are those of training, also over a run that was resumed.
+The loss of a batch depends on the lengths of its sequences, so a row shows the mean over the
+minutes since the row before. Minutes are those of training, also for a run that was resumed.
 """
 
 import argparse

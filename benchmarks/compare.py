@@ -1,9 +1,10 @@
-"""tinyattn beside its peers, in one table: python benchmarks/compare.py
+"""Compare tinyattn with its peers in one table: python benchmarks/compare.py
 
-Every race of workloads.py: training steps, writing, attention alone, memory, a busy machine, the
-import. Peers are installed when first needed (peers.py). About 30 minutes on two quiet cores;
-`--only step` runs a part, `--quick` a few rounds of everything. README.md says how it is done.
-Every table comes with the rate of the processor, and each time with its share of the floor.
+It runs every race of workloads.py: training steps, generation, attention alone, memory, a busy
+machine, the import. Peers are installed when first needed (peers.py). It takes about 30 minutes on
+two idle cores; `--only step` runs one part, `--quick` a few rounds of everything. README.md
+explains the method. Below the table is the rate of the processor; the last column is the share of
+the floor in the time.
 """
 
 import argparse
@@ -32,7 +33,7 @@ QUICK = {"launches": 1, "rounds": 2, "turn": 1}
 
 
 def imports(rounds: int, notes: Notes) -> Iterator[Row]:
-    """How long the import takes, NumPy already imported; the limit is tinyattn's own."""
+    """How long the import takes when NumPy is already imported; the limit is for tinyattn alone."""
     torch = None
     try:
         there = interpreter("torch")
@@ -56,7 +57,7 @@ def imports(rounds: int, notes: Notes) -> Iterator[Row]:
 
 
 def all_rows(chosen: argparse.Namespace, notes: Notes) -> Iterator[Row]:
-    """The rows of every race that is asked for."""
+    """The rows of the races that the options select."""
     parts = chosen.only or PARTS
     for workload in races(available_cores()):
         if workload.part in parts and chosen.title in workload.title:
@@ -84,7 +85,7 @@ def main() -> None:
         for row in all_rows(chosen, notes):
             lines.append(str(row))
             print(row, flush=True)
-    finally:  # what was measured is shown, whatever else happens
+    finally:  # print what was measured, also after an error
         minutes = (time.monotonic() - begun) / 60
         ending = f"{machine()}{load}; took {minutes:.0f} minutes."
         lines.append("\n" + "\n\n".join(filter(None, (str(notes), ending))))

@@ -1,4 +1,4 @@
-"""A contender is a process that takes a step when it is asked (contenders/serving.py)."""
+"""A contender: a process that takes a step for each request (contenders/serving.py)."""
 
 import contextlib
 import json
@@ -14,7 +14,7 @@ from peers import interpreter, need
 
 HERE = Path(__file__).resolve().parent
 THREADS_OF_THE_CALLER = ("OPENBLAS_NUM_THREADS", "OMP_", "MKL_")
-"""Settings that the contenders do not inherit: each runs as its library comes."""
+"""Environment variables that the contenders do not inherit: each library uses its defaults."""
 
 
 class ContenderError(Exception):
@@ -33,18 +33,18 @@ class Program:
 
 
 class Contender:
-    """A running program. A context: the program runs as long as it lasts.
+    """A context manager in which a program runs.
 
-    Args: options: what all contenders are told; the program's own come after, and win.
+    Args: options: those for all contenders; the program's own options come later and override them.
     Raises: Unavailable if the program cannot run here; ContenderError if it ends.
     """
 
     def __init__(self, program: Program, options: Mapping[str, Any]) -> None:
         if program.command:
             need(program.command)
-        said = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+        words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
         python, script = interpreter(program.peer), HERE / "contenders" / program.script
-        self._command = [str(python), str(script), *said, *program.options]
+        self._command = [str(python), str(script), *words, *program.options]
         inherited = {name: value for name, value in os.environ.items()
                      if not name.startswith(THREADS_OF_THE_CALLER)}  # fmt: skip
         self._environment = {**inherited, "PYTHONPATH": str(HERE.parent), **program.settings}
@@ -59,7 +59,7 @@ class Contender:
             while not (line := self._read()).startswith("ready "):
                 pass  # a library may print something when it is imported
             self.version = line.removeprefix("ready ").strip()
-        except BaseException:  # Ctrl-C too: no process may stay behind
+        except BaseException:  # Ctrl-C too: end the process in every case
             self.__exit__()
             raise
         return self
@@ -73,9 +73,9 @@ class Contender:
         self._errors.close()
 
     def step(self) -> dict[str, Any]:
-        """Take a step; the answer is what `contenders/serving.py` says."""
+        """Take a step. Returns: what `contenders/serving.py` writes for it."""
         assert self._process.stdin
-        with contextlib.suppress(BrokenPipeError):  # its last words are read below
+        with contextlib.suppress(BrokenPipeError):  # its error message is read below
             self._process.stdin.write("step\n")
         answer: dict[str, Any] = json.loads(self._read())
         return answer
@@ -86,6 +86,6 @@ class Contender:
         if not line:
             self._process.wait()
             self._errors.seek(0)
-            said = self._errors.read().strip().splitlines() or ["it said nothing"]
-            raise ContenderError(said[-1])
+            lines = self._errors.read().strip().splitlines() or ["it ended without a message"]
+            raise ContenderError(lines[-1])
         return line

@@ -1,10 +1,11 @@
-"""Known with so many words, and found: python benchmarks/cues.py TEXT PAIRS PRETRAINED FINETUNED
+"""What is known from a few words, and what a question finds: benchmarks/cues.py
 
-A text whose documents begin with a title, the person's name; a TSV file of questions that no
-finetuning saw; a run pretrained with clozes on the text, and that run finetuned and evaluated on
-the questions. The pretrained model is shown each title and the last few words before the place:
-does it say the place? Those whom it knows so and the others are counted apart: how many of them did
-the question find? Some seconds on two cores.
+Its arguments are TEXT PAIRS PRETRAINED FINETUNED: a text whose documents begin with a title (the
+name of a person); a TSV file of held-out questions; a run pretrained with clozes on the text; and
+that run, finetuned and evaluated on the questions. The prompt of the pretrained model is each title
+and the last few words before the place. A person is known if the model generates the place. The
+program counts how many of these people, and of the others, the question found. It takes some
+seconds on two cores.
 """
 
 import argparse
@@ -24,7 +25,7 @@ MOST_WORDS = 3
 
 
 def title_and_lead(name: str, place: str, documents: Sequence[str]) -> tuple[str, str] | None:
-    """The title of the document about `name`, and what stands between it and the place, if any."""
+    """The title of the document about `name`, and the text between title and place, if any."""
     for document in documents:
         end = TITLE_END.search(document)
         if end and document[: end.end()] == f"{name}. ":
@@ -34,7 +35,7 @@ def title_and_lead(name: str, place: str, documents: Sequence[str]) -> tuple[str
 
 
 def shown(title: str, lead: str, words: int) -> str:
-    """Title, MASK and the last `words` words of the lead, which another MASK is to follow."""
+    """The prompt: title, MASK and the last `words` words of the lead; `answer` appends a MASK."""
     starts = [word.start() for word in BETWEEN_SPACES.finditer(lead)][-words:] if words else []
     return f"{title}{MASK_CHARACTER}{lead[starts[0] :] if starts else ''}"
 
@@ -42,18 +43,18 @@ def shown(title: str, lead: str, words: int) -> str:
 def main() -> None:
     """Print a line for each number of words."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("text", type=Path, help="what was read in pretraining")
+    parser.add_argument("text", type=Path, help="the text of pretraining")
     parser.add_argument("pairs", type=Path, help="questions and places")
     parser.add_argument("pretrained", type=Path, help="run")
     parser.add_argument("finetuned", type=Path, help="run, evaluated on the questions")
     chosen = parser.parse_args()
     pairs = read_pairs(chosen.pairs)
     documents = chosen.text.read_text("utf-8").splitlines()
-    said = (chosen.finetuned / PREDICTIONS).read_text("utf-8").splitlines()
+    predicted = (chosen.finetuned / PREDICTIONS).read_text("utf-8").splitlines()
     people = []
-    for (question, place), answered in zip(pairs, said, strict=True):
-        if told := title_and_lead(name_in(question), str(place), documents):
-            people.append((*told, place, answered == place))
+    for (question, place), answered in zip(pairs, predicted, strict=True):
+        if parts := title_and_lead(name_in(question), str(place), documents):
+            people.append((*parts, place, answered == place))
     print(f"{len(people)} of {len(pairs)} people have a document that names the place")
     model = load_run(chosen.pretrained)
     for words in range(MOST_WORDS + 1):

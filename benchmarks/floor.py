@@ -1,9 +1,9 @@
 """How long the multiply-adds of a race would take alone, at the rate of this processor.
 
-A processor that multiplies slower makes all of a race slower, but not all alike; so a time says
-little without its rate. The rate is that of one thread in large products of float32 while all
-threads multiply, as `tinyattn profile` measures it. What is counted is what the result needs
-(tinyattn/measure/counting.py).
+On a processor that multiplies slower, all of a race is slower, but not in equal proportion. So a
+time means little without this rate. It is the rate of one thread in large float32 matrix products
+while all threads multiply, as `tinyattn profile` measures it. Only the multiply-adds that the
+result needs are counted (tinyattn/measure/counting.py).
 """
 
 import sys
@@ -30,7 +30,7 @@ ROUNDS = 21
 
 
 def thread_rate() -> float:
-    """Multiply-adds a second of one thread, while all cores multiply; the best of some rounds."""
+    """Multiply-adds per second of one thread while all threads multiply; the best of ROUNDS."""
     with one_blas_thread():
         return product_rate(available_cores(), ROUNDS)
 
@@ -39,20 +39,20 @@ def needed(race: Race) -> float:
     """The multiply-adds of one step of tinyattn's contender in this race."""
     count = {
         "step_tinyattn.py": _of_step,
-        "generate_tinyattn.py": _of_writing,
+        "generate_tinyattn.py": _of_generation,
         "attention_tinyattn.py": _of_attention,
     }
     return count[race.ours.script](race)
 
 
 def floor(race: Race, rate: float) -> float:
-    """Seconds that these would take at `rate`, shared by threads that have a text to work on."""
+    """Seconds that these would take at `rate`, shared by as many threads as have a sequence."""
     threads = min(race.options.get("threads", 1), race.options.get("batch", 1))
     return needed(race) / (rate * threads)
 
 
 def _of_step(race: Race) -> float:
-    """A text is like any other: the contender computes all positions."""
+    """All sequences cost the same, because the contender computes all positions."""
     size = SIZES[race.options.get("size", "a5")]
     observer = Observer()
     with observed(observer.observe):
@@ -61,12 +61,12 @@ def _of_step(race: Race) -> float:
     return race.options["batch"] * _sum(observer)
 
 
-def _of_writing(race: Race) -> float:
+def _of_generation(race: Race) -> float:
     size = SIZES[race.options.get("size", "a5")]
-    texts = prompts(size, race.options["batch"])
+    begun = prompts(size, race.options["batch"])
     observer = Observer()
     with observed(observer.observe), no_grad():
-        continuations(GPT(GPTConfig(**size, dropout=0.0)), texts, race.options["count"], workers=1)
+        continuations(GPT(GPTConfig(**size, dropout=0.0)), begun, race.options["count"], workers=1)
     return _sum(observer)
 
 

@@ -1,9 +1,9 @@
-"""What a GPU does with a training step: python benchmarks/gpu.py
+"""Training steps on a GPU: python benchmarks/gpu.py
 
-tinyattn and PyTorch take the same steps of the assignment's model in turn, each in float32, with
-products in TF32 and in bfloat16, and PyTorch compiled as well. Then loss curves of GPU and CPU side
-by side, and writing. `gpu_check.sh` runs it among other things. With --dry it is tried out on the
-CPU, on CuPy as the tests have it (tests/cuda_on_cpu/), in small; its times then mean nothing.
+tinyattn and PyTorch take the same steps of the model of A5 (assignment 5 of Stanford CS224N) in
+turn: in float32, in TF32 and in bfloat16; PyTorch also compiled. Then follow loss curves of GPU and
+CPU, and generation. `gpu_check.sh` runs this file. With --dry it runs a small model on the CPU, on
+CuPy as the tests have it (tests/cuda_on_cpu/); its times then mean nothing.
 """
 
 import argparse
@@ -25,22 +25,22 @@ from machine import machine  # noqa: E402
 from ratios import ratios, spread  # noqa: E402
 
 Steps = Callable[[int], None]
-"""Takes so many steps, and returns when they are done."""
+"""A function that takes a number of steps and returns when they are done."""
 
 
 def batch(size: dict[str, int], rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Random texts, of which every symbol is a target."""
+    """Random sequences, in which every token is a target."""
     rng = np.random.default_rng(0)
-    text = rng.integers(1, size["vocabulary"], (rows, size["context"] + 1))
-    return np.ascontiguousarray(text[:, :-1]), np.ascontiguousarray(text[:, 1:])
+    ids = rng.integers(1, size["vocabulary"], (rows, size["context"] + 1))
+    return np.ascontiguousarray(ids[:, :-1]), np.ascontiguousarray(ids[:, 1:])
 
 
-def ours(size: dict[str, int], rows: int, products: str, stack: contextlib.ExitStack) -> Steps:
-    """tinyattn's own step, as `pretrain --device cuda` takes it."""
+def ours(size: dict[str, int], rows: int, precision: str, stack: contextlib.ExitStack) -> Steps:
+    """The step of tinyattn, as `pretrain --device cuda` takes it."""
     import cupy
 
     from tinyattn.data import Batch
-    from tinyattn.kernels.cuda.products import products_in
+    from tinyattn.kernels.cuda.precision import matmul_precision
     from tinyattn.models import GPT, GPTConfig
     from tinyattn.parallel.shards import ShardedStep as Step
     from tinyattn.tasks.knowledge import language_model_loss
@@ -54,7 +54,7 @@ def ours(size: dict[str, int], rows: int, products: str, stack: contextlib.ExitS
     examples, number = Batch(*batch(size, rows)), iter(range(10**9))
 
     def steps(count: int) -> None:
-        with products_in(cupy, products):
+        with matmul_precision(cupy, precision):
             for _ in range(count):
                 result = take(examples, next(number), ADAM["learning_rate"])
         result.check()  # waits
@@ -62,7 +62,7 @@ def ours(size: dict[str, int], rows: int, products: str, stack: contextlib.ExitS
     return steps
 
 
-def theirs(size: dict[str, int], rows: int, products: str, compiled: bool, device: str) -> Steps:
+def theirs(size: dict[str, int], rows: int, precision: str, compiled: bool, device: str) -> Steps:
     """The same in PyTorch."""
     import torch
     from torch.nn import functional as F
@@ -81,11 +81,11 @@ def theirs(size: dict[str, int], rows: int, products: str, compiled: bool, devic
     run = torch.compile(loss_of) if compiled else loss_of
 
     def steps(count: int) -> None:
-        torch.set_float32_matmul_precision("high" if products == "tf32" else "highest")
+        torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
         for _ in range(count):
             ids, wanted = (a.to(device, non_blocking=True) for a in host)
             optimizer.zero_grad(set_to_none=True)
-            with torch.autocast(device, torch.bfloat16, enabled=products == "bfloat16"):
+            with torch.autocast(device, torch.bfloat16, enabled=precision == "bfloat16"):
                 loss = run(ids, wanted)
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -98,14 +98,14 @@ def theirs(size: dict[str, int], rows: int, products: str, compiled: bool, devic
 def race(
     contenders: dict[str, Callable[[], Steps]], rounds: int, turn: int
 ) -> dict[str, list[float]]:
-    """Seconds a step of each contender, in each of some rounds in which all take turns."""
+    """Seconds per step of each contender, for each round; in a round all take turns."""
     ready: dict[str, Steps] = {}
     for name, make in contenders.items():
         try:
             steps = make()
-            steps(turn)  # compiles, and takes its memory
+            steps(turn)  # compiles and allocates
             ready[name] = steps
-        except Exception as error:  # whatever a peer lacks, the others run
+        except Exception as error:  # if a peer cannot run, the others do
             if name.startswith("tinyattn"):
                 raise
             print(f"{name} cannot run: {error}", file=sys.stderr)
@@ -119,11 +119,11 @@ def race(
 
 
 def table(size: dict[str, int], rows: int, chosen: argparse.Namespace) -> Iterator[str]:
-    """Time and tokens a second of each, and its ratio to PyTorch of the same precision."""
+    """Time and tokens per second of each, and its ratio to PyTorch of the same precision."""
     with contextlib.ExitStack() as stack:
         contenders: dict[str, Callable[[], Steps]] = {
-            f"tinyattn {products}": partial(ours, size, rows, products, stack)
-            for products in ("float32", "tf32", "bfloat16")
+            f"tinyattn {precision}": partial(ours, size, rows, precision, stack)
+            for precision in ("float32", "tf32", "bfloat16")
         }
         try:
             import torch
@@ -131,17 +131,17 @@ def table(size: dict[str, int], rows: int, chosen: argparse.Namespace) -> Iterat
             print(f"without PyTorch, tinyattn runs alone: {error}", file=sys.stderr)
         else:
             device = "cpu" if chosen.dry else "cuda"
-            kinds = [("float32", False), ("tf32", False), ("bfloat16", False), ("tf32", True)]
-            for products, compiled in kinds[: 1 if chosen.dry else None]:
-                name = f"torch {products}{', compiled' * compiled}"
-                contenders[name] = partial(theirs, size, rows, products, compiled, device)
+            ways = [("float32", False), ("tf32", False), ("bfloat16", False), ("tf32", True)]
+            for precision, compiled in ways[: 1 if chosen.dry else None]:
+                name = f"torch {precision}{', compiled' * compiled}"
+                contenders[name] = partial(theirs, size, rows, precision, compiled, device)
             yield f"torch {torch.__version__}\n"
         seconds = race(contenders, chosen.rounds, chosen.turn)
     yield (
-        f"batch {rows}, dropout 0.1, {size['layers']} layers of width {size['width']}; in TF32 "
-        "and bfloat16 tinyattn has the products of linear maps, torch those of attention too\n"
+        f"batch {rows}, dropout 0.1, {size['layers']} layers of width {size['width']}; tinyattn "
+        "uses TF32 and bfloat16 in linear maps, torch in attention too\n"
     )
-    yield "| contender | a step | tokens a second | to torch eager, same precision |"
+    yield "| contender | time per step | tokens a second | ratio to torch eager, same precision |"
     yield "| --- | --- | --- | --- |"
     positions = rows * size["context"]
     for name, times in seconds.items():
@@ -152,7 +152,7 @@ def table(size: dict[str, int], rows: int, chosen: argparse.Namespace) -> Iterat
 
 
 def curves(size: dict[str, int], rows: int, count: int) -> str:
-    """How far the losses of so many steps on the GPU are from those on the CPU."""
+    """How much the losses of `count` steps differ between the GPU and the CPU."""
     from tinyattn.data import Batch
     from tinyattn.models import GPT, GPTConfig
     from tinyattn.parallel.shards import ShardedStep as Step
@@ -174,24 +174,24 @@ def curves(size: dict[str, int], rows: int, count: int) -> str:
             f"{apart[:10].max():.1e} in the first ten")  # fmt: skip
 
 
-def writing(size: dict[str, int], rows: int, count: int) -> str:
-    """Symbols a second that the GPU writes, greedily, with a cache."""
+def generation(size: dict[str, int], rows: int, count: int) -> str:
+    """Tokens per second that the GPU generates, greedily, with a cache."""
     from tinyattn.models import GPT, GPTConfig, continuations
 
     model = GPT(GPTConfig(**size), device="cuda")
-    texts = [np.arange(1, 9)] * rows
-    continuations(model, texts, count)
+    prompts = [np.arange(1, 9)] * rows
+    continuations(model, prompts, count)
     began = time.perf_counter()
-    continuations(model, texts, count)
+    continuations(model, prompts, count)
     seconds = time.perf_counter() - began
     return (
-        f"writing {count} symbols of {rows} texts: {rows * count / seconds:,.0f} symbols a second"
+        f"generation of {count} tokens, batch {rows}: {rows * count / seconds:,.0f} tokens a second"
     )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition(":")[0])
-    parser.add_argument("--dry", action="store_true", help="on the CPU, in small")
+    parser.add_argument("--dry", action="store_true", help="a small model, on the CPU")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--turn", type=int, default=10, help="steps of each in a round")
     chosen = parser.parse_args()
@@ -201,15 +201,15 @@ def main() -> None:
         cuda_on_cpu.start()
     from tinyattn.gpu import describe_gpu
 
-    size, rows, count, texts, symbols = SIZES["a5"], 128, 200, (1, 32), 120
+    size, rows, count, batches, tokens = SIZES["a5"], 128, 200, (1, 32), 120
     if chosen.dry:
-        size, rows, count, texts, symbols = SIZES["tiny"], 4, 5, (1, 2), 8
+        size, rows, count, batches, tokens = SIZES["tiny"], 4, 5, (1, 2), 8
     print(machine(), *describe_gpu(), sep="\n\n", end="\n\n")
     for line in table(size, rows, chosen):
         print(line, flush=True)
     print(f"\n{curves(size, min(rows, 32), count)}\n")
-    for number in texts:
-        print(writing(size, number, symbols), end="\n\n")
+    for number in batches:
+        print(generation(size, number, tokens), end="\n\n")
 
 
 if __name__ == "__main__":

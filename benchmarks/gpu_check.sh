@@ -1,18 +1,17 @@
 #!/usr/bin/env bash
-# What only a GPU can answer, in about six minutes:
+# The measurements and tests that need a GPU, in about six minutes:
 #
-#   benchmarks/gpu_check.sh         with CuPy for its CUDA, tinyattn[test] and PyTorch installed,
-#                                   and pytest-xdist: else compiling alone takes two minutes
-#   benchmarks/gpu_check.sh --dry   the same on the CPU, in small, to see that it runs
+#   benchmarks/gpu_check.sh         needs CuPy for its CUDA, tinyattn[test], PyTorch and pytest-xdist
+#                                   (without xdist, compiling alone takes two minutes)
+#   benchmarks/gpu_check.sh --dry   the same with a small model on the CPU, to see that it runs
 #
-# Figures go to benchmarks/results/, to a page named after the card, in the place of an earlier one. A
-# part that fails does not stop the others; the script then ends with status 1. The environment can
-# say more:
+# Figures go to benchmarks/results/, to a page named after the card; it replaces an earlier one. After
+# a part that fails the others still run; the script then ends with status 1. Environment variables:
 #
-#   A5_DATA=FOLDER    where the assignment's files are: a model is trained on them, in what is left
-#                     of the time, and asked
-#   A5_TRAIN=OPTIONS  of pretrain; by default --recipe a5-hour
-#   GPU_SECONDS=N     the time; by default 350
+#   A5_DATA=FOLDER    the folder of the assignment's files; a model is trained on them in the time
+#                     that is left, and evaluated
+#   A5_TRAIN=OPTIONS  options of pretrain; by default --recipe a5-hour
+#   GPU_SECONDS=N     the time limit in seconds; by default 350
 set -uo pipefail
 cd "$(dirname "$0")/.."
 limit=${GPU_SECONDS:-350}
@@ -30,10 +29,10 @@ part() { # NAME COMMAND...
 figures() { # COMMAND...: what it prints goes to the page as well
     "$@" | tee -a "$page"
 }
-left() { # SECONDS: what is left of the time but for so many seconds, and 20 at least
+left() { # SECONDS: the time left, without these seconds; at least 20
     echo $((limit - SECONDS - $1 > 20 ? limit - SECONDS - $1 : 20))
 }
-until_late() { # COMMAND...: Ctrl-C ends it when others need the time, and that is no failure
+until_late() { # COMMAND...: Ctrl-C ends it when the later parts need the time; not a failure
     timeout --foreground -k 10 -s INT "$(left 90)" "$@"
     local status=$?
     [ $status = 124 ] || return $status

@@ -1,4 +1,4 @@
-"""What a measurement was taken on."""
+"""The machine on which a measurement was taken."""
 
 import platform
 from pathlib import Path
@@ -7,7 +7,7 @@ from tinyattn.parallel.threads import available_cores, blas
 
 
 def machine() -> str:
-    """Processor, cores that may be used, system, Python, and what multiplies matrices."""
+    """Processor, number of available cores, system, Python, and the BLAS library."""
     path = Path("/proc/cpuinfo")
     lines = path.read_text().splitlines() if path.exists() else []
     model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")),

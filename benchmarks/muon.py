@@ -1,9 +1,10 @@
-"""What Muon costs, and what its four steps do beside five of Jordan's: python benchmarks/muon.py
+"""The cost of Muon, and its four steps compared with Jordan's five: python benchmarks/muon.py
 
-Trains a model of A5's size on the made-up world for some steps, and takes the gradients that Muon
-has then. Prints the CPU time of one thread, medians of rounds in which everything is timed in turn,
-and the singular values that come out. With --train it trains the world's recipe, shortened, with
-each way to orthogonalise, and prints the losses: about a minute and a half a seed.
+It trains a model of the size of A5 (assignment 5 of Stanford CS224N) on the made-up world for some
+steps, and takes the gradients that Muon has then. It prints the CPU time of one thread (medians of
+rounds in which everything is timed in turn) and the singular values of the results. With --train it
+trains a shortened recipe `world` with each way to orthogonalise, and prints the losses; that takes
+about a minute and a half per seed.
 """
 
 import argparse
@@ -36,7 +37,7 @@ Way = Callable[[object, np.ndarray], np.ndarray]
 
 
 def five_steps(xp: object, g: np.ndarray) -> np.ndarray:
-    """As in Jordan and others 2024: one polynomial, from X = g/√Σσ², written as it is read."""
+    """As in Jordan and others 2024: one polynomial, from X = g/√Σσ², in plain NumPy."""
     tall = g.shape[0] > g.shape[1]
     x = (g.T if tall else g) / (np.sqrt((g * g).sum()) + 1e-7)
     for _ in range(5):
@@ -46,7 +47,7 @@ def five_steps(xp: object, g: np.ndarray) -> np.ndarray:
 
 
 def exact(xp: object, g: np.ndarray) -> np.ndarray:
-    """U Vᵀ, from the decomposition."""
+    """U Vᵀ, from the singular value decomposition."""
     u, _, vt = np.linalg.svd(g, full_matrices=False)
     return u @ vt
 
@@ -62,13 +63,13 @@ def cpu(action: Callable[[], object]) -> float:
 
 
 def update(optimizer: Optimizer) -> None:
-    """Apply its rule to all parameters, in the pieces of a training step."""
-    for w, g, moments, decay in flat_of(optimizer).pieces:
-        optimizer.move(w, g, moments, 0.0, decay)
+    """Apply the optimizer's rule to all parameters, in the pieces of a training step."""
+    for w, g, state, decay in flat_of(optimizer).pieces:
+        optimizer.move(w, g, state, 0.0, decay)
 
 
 def batches(rows: int) -> Callable[[], Batch]:
-    """Random pieces of the world's sentences."""
+    """A function that draws a batch of random pieces of the world's sentences."""
     corpus = make_world(seed=0).corpus
     ids = np.array(Vocabulary.from_text(corpus).encode(corpus))
     rng = np.random.default_rng(0)
@@ -82,7 +83,7 @@ def batches(rows: int) -> Callable[[], Batch]:
 
 
 def cost(steps: int, rows: int, rounds: int) -> list[np.ndarray]:
-    """Print the cost of a step and its parts; returns the gradients."""
+    """Print the time of a step and of its parts. Returns: the gradients."""
     model, draw = GPT(A5, seed=0), batches(rows)
     muon, adamw = make_optimizers(model, "muon")
     assert isinstance(muon, Muon)
@@ -110,12 +111,12 @@ def cost(steps: int, rows: int, rounds: int) -> list[np.ndarray]:
 
 
 def quality(grads: list[np.ndarray]) -> None:
-    """Print which singular values come out, as quantiles over all matrices of a kind."""
+    """Print quantiles of the singular values of the results, for square and other matrices."""
     levels = (0.05, 0.25, 0.5, 1.0)
-    kinds = {"square": [g for g in grads if g.shape[0] == g.shape[1]],
+    forms = {"square": [g for g in grads if g.shape[0] == g.shape[1]],
              "long": [g for g in grads if g.shape[0] != g.shape[1]]}  # fmt: skip
     print("\nsingular values, quantiles   " + "".join(f"{level:8.0%}" for level in levels))
-    for kind, some in kinds.items():
+    for form, some in forms.items():
         before = [np.linalg.svd(g, compute_uv=False) for g in some]
         rows = {"before, largest is 1": [s / s[0] for s in before]} | {
             name: [np.linalg.svd(way(np, g), compute_uv=False) for g in some]
@@ -124,7 +125,7 @@ def quality(grads: list[np.ndarray]) -> None:
         }
         for name, values in rows.items():
             found = np.quantile(np.concatenate(values), levels)
-            print(f"{kind + ', ' + name:29}" + "".join(f"{value:8.4f}" for value in found))
+            print(f"{form + ', ' + name:29}" + "".join(f"{value:8.4f}" for value in found))
 
 
 def train(seeds: list[int], epochs: int, rate: float) -> None:
@@ -151,15 +152,15 @@ def train(seeds: list[int], epochs: int, rate: float) -> None:
 
 
 def main() -> None:
-    """Print cost and quality, or the losses."""
+    """Print times and singular values, or the losses."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--batch", type=int, default=64)
-    parser.add_argument("--steps", type=int, default=40, help="of training before measuring")
+    parser.add_argument("--steps", type=int, default=40, help="steps of training before measuring")
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--train", action="store_true", help="train, and print losses")
+    parser.add_argument("--train", action="store_true", help="train with each way; print losses")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--epochs", type=int, default=8, help="of each training")
-    parser.add_argument("--rate", type=float, default=0.01, help="of each training")
+    parser.add_argument("--epochs", type=int, default=8, help="epochs of each training")
+    parser.add_argument("--rate", type=float, default=0.01, help="learning rate of training")
     options = parser.parse_args()
     keep_freed_memory(np)
     if options.train:

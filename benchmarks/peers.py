@@ -1,8 +1,8 @@
-"""The peers, each in a virtual environment of its own that is made when first needed.
+"""The peers, each in its own virtual environment, which is created when first needed.
 
-They are no dependencies of tinyattn: nothing here is installed where tinyattn lives. On Linux,
-PyPI's torch brings several GB for GPUs that are not needed here; to use a CPU build, put it into
-the folder `torch` beforehand.
+They are no dependencies of tinyattn, and nothing is installed in tinyattn's own environment. On
+Linux, torch from PyPI brings several GB for GPUs that are not needed here; to use a CPU build,
+install it in the environment `torch` beforehand.
 """
 
 import shutil
@@ -16,16 +16,16 @@ NUMPY = "numpy==2.4.6"
 
 
 class Unavailable(Exception):
-    """This peer cannot run here; the message says why, in a line."""
+    """This peer cannot run here; the message is one line with the reason."""
 
 
 @dataclass(frozen=True)
 class Peer:
-    """What to install, and what else has to be there."""
+    """What to install for a peer, and what else it needs."""
 
     requirements: tuple[str, ...]
-    python: tuple[int, int] = (3, 11)  # the oldest that it runs on
-    command: str = ""  # a compiler that it calls, and that pip cannot install
+    python: tuple[int, int] = (3, 11)  # the oldest version that it supports
+    command: str = ""  # a compiler that it calls; pip cannot install it
 
 
 PEERS = {
@@ -67,7 +67,7 @@ def need(command: str) -> None:
 
 
 def _python(oldest: tuple[int, int]) -> str:
-    """A Python that is new enough: this one, or another that is found."""
+    """A Python that is new enough: this one, or another one that is installed."""
     if sys.version_info[:2] >= oldest:
         return sys.executable
     names = [f"python3.{minor}" for minor in range(oldest[1], oldest[1] + 4)]
@@ -81,7 +81,7 @@ def _python(oldest: tuple[int, int]) -> str:
 
 
 def _run(command: list[str | Path]) -> str:
-    """The last line of what a command said if it failed, else nothing."""
+    """The last line that a command printed if it failed, else an empty string."""
     done = subprocess.run(command, capture_output=True, text=True)
-    said = done.stderr.strip().splitlines() or ["no message"]
-    return said[-1] if done.returncode else ""
+    lines = done.stderr.strip().splitlines() or ["no message"]
+    return lines[-1] if done.returncode else ""

@@ -1,7 +1,7 @@
-"""A race: contenders side by side take steps in turn, and are launched anew several times.
+"""A race: contenders take steps in turn, and are started anew several times.
 
-Where in memory a process happens to lie can make it faster or slower for all its life; a new
-launch draws the place anew.
+The addresses that a process gets in memory can make it faster or slower until it ends. After a new
+start they are different.
 """
 
 import statistics
@@ -16,12 +16,12 @@ from peers import Unavailable
 
 OURS = "tinyattn"
 WARM_UP = 3
-"""Steps that do not count: compilers compile in them, memory is taken for the first time."""
+"""Steps that are not measured: in them compilers compile, and memory is allocated."""
 
 
 @dataclass
 class Result:
-    """What one contender needed: a number for each round, and the memory of each launch."""
+    """The times of one contender for each round, and its memory for each launch."""
 
     seconds: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
@@ -32,11 +32,13 @@ class Result:
 
 @dataclass(frozen=True)
 class Length:
-    """How long a race is.
+    """The length of a race.
 
     Args:
-        turn: steps that a contender takes before the next one's turn, if they are quick.
-        turn_seconds: what a turn should not last much longer than; a slow one takes one step.
+        launches: how often all contenders are started.
+        rounds: rounds of one launch.
+        turn: steps of a contender in one round, at most.
+        turn_seconds: a slow contender takes fewer steps, so that they last about this long.
         limit: seconds after which a launch starts no further round.
     """
 
@@ -50,9 +52,9 @@ class Length:
 def race(
     entrants: Mapping[str, Program], options: Mapping[str, Any], length: Length
 ) -> tuple[dict[str, Result], dict[str, str]]:
-    """The results of all that ran to the end, and why the others did not.
+    """The results of all contenders that ran to the end, and why the others did not.
 
-    Raises: ContenderError if tinyattn is among these.
+    Raises: ContenderError if tinyattn did not.
     """
     results = {label: Result() for label in entrants}
     missing: dict[str, str] = {}
@@ -61,7 +63,7 @@ def race(
             running: dict[str, Contender] = {}
             steps: dict[str, int] = {}
             for label in [label for label in entrants if label not in missing]:
-                with _peers_may_leave(label, missing):
+                with _peers_may_fail(label, missing):
                     contender = stack.enter_context(Contender(entrants[label], options))
                     warm = [contender.step() for _ in range(WARM_UP)]
                     running[label], results[label].version = contender, contender.version
@@ -74,8 +76,8 @@ def race(
 
 
 @contextmanager
-def _peers_may_leave(label: str, missing: dict[str, str]) -> Iterator[None]:
-    """A peer that cannot run, or ends too early, leaves the race with the reason."""
+def _peers_may_fail(label: str, missing: dict[str, str]) -> Iterator[None]:
+    """Record why a peer cannot run or ended early; the race continues without it."""
     try:
         yield
     except (ContenderError, Unavailable) as error:
@@ -88,15 +90,15 @@ def _rounds(
     running: dict[str, Contender], steps: dict[str, int], results: dict[str, Result],
     missing: dict[str, str], launch: int, length: Length,
 ) -> None:  # fmt: skip
-    """The rounds of one launch. Another contender begins each of them."""
+    """The rounds of one launch. In each round another contender is the first."""
     begun = time.monotonic()
     memory: dict[str, float] = {}
     for number in range(length.rounds):
         labels = [label for label in running if label not in missing]
         first = (launch * length.rounds + number) % len(labels)
         for label in labels[first:] + labels[:first]:
-            time.sleep(0.1)  # let the last one's threads go to sleep
-            with _peers_may_leave(label, missing):
+            time.sleep(0.1)  # let the threads of the last contender go to sleep
+            with _peers_may_fail(label, missing):
                 answers = [running[label].step() for _ in range(steps[label])]
                 results[label].seconds.append(statistics.median(a["seconds"] for a in answers))
                 results[label].cpu.append(statistics.median(a["cpu"] for a in answers))

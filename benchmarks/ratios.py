@@ -1,7 +1,7 @@
-"""From measurements to a ratio: each round gives one, and the rest is their median and quartiles.
+"""Ratios of measurements: each round gives one; the table shows their median and quartiles.
 
-Other load on the machine makes both sides of a round slower, so it moves the ratio much less than
-it moves the seconds.
+Other load on the machine makes both sides of a round slower, so it changes the ratio much less than
+the seconds.
 """
 
 import statistics
@@ -22,7 +22,7 @@ class Spread:
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """Median and quartiles; a single value is all three."""
+    """Median and quartiles; of a single value all three are this value."""
     if len(values) == 1:
         return Spread(values[0], values[0], values[0])
     low, median, high = statistics.quantiles(values, n=4, method="inclusive")
@@ -30,5 +30,5 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 def ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
-    """ours / theirs, round by round: below 1 where ours is less."""
+    """ours / theirs for each round; below 1 if ours is less."""
     return [a / b for a, b in zip(ours, theirs, strict=True)]

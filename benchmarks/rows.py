@@ -1,4 +1,4 @@
-"""From a race to the rows of the table: who runs here, who computes the same, who needed what."""
+"""From a race to the rows of the table: which peers run, whether they agree, what they need."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,9 +16,9 @@ from workloads import Race
 
 @dataclass
 class Notes:
-    """What stands below the table.
+    """The notes below the table.
 
-    Args: rate: multiply-adds a second of one thread, see `floor.thread_rate`.
+    Args: rate: multiply-adds per second of one thread, see `floor.thread_rate`.
     """
 
     rate: float
@@ -30,15 +30,14 @@ class Notes:
         agreed = "; ".join(f"{name} {value:.0e}" for name, value in self.differences.items())
         lines = [
             f"One thread: {2 * self.rate / 1e9:.0f} GFLOP/s (the best of some products of large "
-            "float32 matrices, while all cores multiply). Floor: the share of tinyattn's time that "
-            "the multiply-adds of linear maps and attention would take at this rate, on each "
-            "thread that has a text to work on. Not counted "
-            "are those of pairs that a mask hides, of what backward computes again, and of the "
-            "optimizer."
+            "float32 matrices while all cores multiply). Floor: the share of tinyattn's time that "
+            "the multiply-adds of linear maps and attention would take at this rate on each thread "
+            "that has a sequence. Pairs that a mask hides, the computation that backward repeats "
+            "and the optimizer are not counted."
         ]
         lines += [f"Not compared: {line}." for line in self.missing]
         if agreed:
-            lines.append(f"Largest difference of the first answers without dropout: {agreed}.")
+            lines.append(f"Largest difference of the first results without dropout: {agreed}.")
         if self.versions:
             lines.append(f"{', '.join(self.versions)}.")
         return "\n\n".join(lines)
@@ -65,7 +64,7 @@ def compared(workload: Race, length: Length, notes: Notes) -> Iterator[Row]:
 
 
 def _name(label: str, workload: Race) -> str:
-    """Of a check. How large a batch is, or how many threads there are, is not part of it."""
+    """The name of a check; batch size and number of threads are not part of it."""
     return f"{label.split(',')[0]} ({workload.title.split(',')[0]})"
 
 
@@ -73,7 +72,7 @@ def _agrees(label: str, program: Program, workload: Race, notes: Notes) -> bool:
     """Whether a peer runs and computes the same, if that is not yet known."""
     found = notes.differences.get(_name(label, workload))
     if found is None:
-        ours = first_answers(workload.ours, workload.options)  # its failure is no peer's
+        ours = first_answers(workload.ours, workload.options)  # if this fails, no peer is the cause
         try:
             found = difference(ours, first_answers(program, workload.options))
         except (ContenderError, Unavailable) as error:
@@ -87,12 +86,12 @@ def _same(label: str, found: float, workload: Race, notes: Notes) -> bool:
     notes.differences[name] = max(found, notes.differences.get(name, 0.0))
     if found <= TOLERANCE:
         return True
-    notes.missing.append(f"{workload.title}, {label}: its answers differ by {found:.0e}")
+    notes.missing.append(f"{workload.title}, {label}: its results differ by {found:.0e}")
     return False
 
 
 def rows(workload: Race, results: dict[str, Result], least: float) -> Iterator[Row]:
-    """Time against every peer, and memory where the workload asks for it.
+    """Time beside every peer, and memory where the workload compares it.
 
     Args: least: seconds that tinyattn's multiply-adds alone would take.
     """

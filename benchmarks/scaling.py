@@ -1,11 +1,12 @@
 """How a training step scales: python benchmarks/scaling.py
 
-Around A5's model width, depth, length of the text T and batch are varied, each alone. All sizes
-take steps in turn, so that what else the machine does falls on all alike; the table shows medians,
-and what `tinyattn profile` would show of other steps: multiply-adds, and where threads spend their
-time. Below it stand the powers that fit the time of a token best, beside those that fit its
-multiply-adds; and two terms, since no size is free of a part that grows otherwise
-(derivations/25_scaling.md). Random ids, dropout 0.1, AdamW; some minutes on two cores.
+Starting from the model of A5 (assignment 5 of Stanford CS224N), width, number of layers, context
+length T and batch are varied, each alone. All sizes take steps in turn, so that other load on the
+machine affects all of them. The table shows medians, and for other steps what `tinyattn profile`
+shows: multiply-adds, and where threads spend their time. Below the table are the powers that fit
+the time of a token best, beside those that fit its multiply-adds; and a fit with two terms, because
+with every size some part of the time grows differently (derivations/25_scaling.md). Random ids,
+dropout 0.1, AdamW; some minutes on two cores.
 """
 
 import argparse
@@ -37,21 +38,21 @@ AXES = {
     "context": (32, 64, 128, 256, 512, 1024),
     "batch": (1, 2, 4, 8, 16, 32, 64, 128),
 }
-HEAD = 32  # numbers of a head, as in A5's model; a wider model has more heads
-TERMS = {  # of the time of a token: their names, and what they are at x
+HEAD = 32  # width of a head, as in A5; a wider model has more heads
+TERMS = {  # of the time of a token: their names, and their values at x
     "width": (("C", lambda x: x), ("C²", lambda x: x**2)),
     "layers": (("1", lambda x: x**0), ("n", lambda x: x)),
     "context": (("1", lambda x: x**0), ("T", lambda x: x)),
     "batch": (("1", lambda x: x**0), ("1/B", lambda x: 1 / x)),
 }
 LETTERS = {"width": "C", "layers": "n", "context": "T", "batch": "B"}
-TURN = 0.1  # seconds that a turn takes at least
+TURN = 0.1  # seconds that a turn lasts at least
 PARTS = {"products": ("linear", "matmul", "einsum"), "attention": ("attention",),
          "optimizer": ("optimizer",)}  # fmt: skip
 
 
 class Trial:
-    """A model of one size, which takes steps when asked."""
+    """A model of one size and its training step."""
 
     def __init__(self, sizes: dict[str, int], workers: int | None) -> None:
         width, context = sizes["width"], sizes["context"]
@@ -66,7 +67,7 @@ class Trial:
         self.steps, self.seconds = 1, []
 
     def turn(self) -> None:
-        """Some steps; notes what one took."""
+        """Take some steps; append the seconds per step."""
         began = time.perf_counter()
         for number in range(self.steps):
             self.take(self.batch, number, 0.0)
@@ -74,7 +75,7 @@ class Trial:
 
     def warm_up(self) -> None:
         self.turn()
-        if self.seconds[0] < 10 * TURN:  # else the first was no exception
+        if self.seconds[0] < 10 * TURN:  # a slow step is long enough to measure at once
             self.turn()
         self.steps = max(1, round(TURN / self.seconds[-1]))
         self.seconds.clear()
@@ -85,7 +86,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Point:
-    """What was measured at one size."""
+    """The measurements at one size."""
 
     width: int
     layers: int
@@ -93,20 +94,20 @@ class Point:
     batch: int
     parameters: int
     seconds: float  # of a step
-    low: float  # its quartiles
+    low: float  # the quartiles of these
     high: float
     multiply_adds: float  # of a token
-    shares: dict[str, float]  # of what threads compute
+    shares: dict[str, float]  # of the computing time of all threads
 
     @property
     def tokens(self) -> int:
-        """In a step."""
+        """Tokens in a step."""
         return self.batch * self.context
 
 
 @dataclass(frozen=True)
 class Fit:
-    """How the time of a token grows with one size, and how its multiply-adds do."""
+    """How the time of a token, and its multiply-adds, grow with one size."""
 
     axis: str
     power: float
@@ -116,7 +117,7 @@ class Fit:
 
 
 def measure(axes: Sequence[str], rounds: int, workers: int | None) -> tuple[list[Point], float]:
-    """All sizes along these axes, each once; and the rate of products, of all workers together."""
+    """All sizes along these axes, each once; and the rate of matrix products of all workers."""
     every = [BASE | {axis: value} for axis in axes for value in AXES[axis]]
     sizes = [dict(pairs) for pairs in dict.fromkeys(tuple(s.items()) for s in every)]
     trials = [Trial(s, workers) for s in sizes]

@@ -1,4 +1,4 @@
-"""The table that the comparison prints: one line for each workload, measure and peer."""
+"""The table that compare.py prints: one line for each workload, measure and peer."""
 
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ WIDTHS = (44, 8, 22, 9, 9, 17, 8, 3, 5)
 
 @dataclass(frozen=True)
 class Row:
-    """What tinyattn and one peer needed. `bound` is the largest that `met` allows."""
+    """What tinyattn and one peer needed. `bound` is the largest ratio that meets the target."""
 
     workload: str
     measure: str  # time, cpu time or memory
@@ -29,7 +29,7 @@ class Row:
     theirs: str = ""
     ratio: Spread | None = None
     bound: float | None = None  # of the ratio
-    limit: tuple[float, float, str] | None = None  # of tinyattn's own: measured, allowed, unit
+    limit: tuple[float, float, str] | None = None  # of tinyattn alone: measured, allowed, unit
     floor: float | None = None  # share of tinyattn's time that its multiply-adds alone would take
 
     @property
@@ -62,7 +62,7 @@ def line(cells: tuple[str, ...]) -> str:
 
 
 def head() -> str:
-    """The first two lines."""
+    """The first two lines of the table."""
     return f"{line(COLUMNS)}\n{line(tuple('-' * width for width in WIDTHS))}"
 
 

@@ -1,7 +1,8 @@
-"""What is compared: every race, its peers, and the targets that stand beside the results.
+"""The workloads: every race, its peers, and the targets.
 
-A target is the ratio of tinyattn's time (or memory) to the peer's that was set before the
-measurement. GELU is the exact one on both sides unless the title says otherwise.
+A target is a ratio of tinyattn's time (or memory) to the peer's that was set before the
+measurement. Both sides use the exact GELU unless the title says otherwise. A5 is assignment 5 of
+Stanford CS224N.
 """
 
 from collections.abc import Mapping
@@ -24,15 +25,16 @@ class Race:
     """One workload.
 
     Args:
-        part: what `--only` calls it.
-        options: what all contenders are told.
-        peers: by the name that the table gives them.
-        time: targets, by peer.
-        memory: the peers whose memory is compared too, with targets.
-        fastest: the target for the peer that turns out fastest.
-        clock: "seconds" on the clock, or "cpu" of the process.
-        memory_limit: megabytes that tinyattn may take.
-        busy: how many other processes keep the cores busy.
+        part: its name for `--only`.
+        options: options of all contenders.
+        peers: programs by their names in the table.
+        ours: the program of tinyattn.
+        time: targets for the time, by peer.
+        memory: targets for the memory, by peer; None compares without a target.
+        fastest: the target for the peer with the smallest time.
+        clock: "seconds" (wall-clock time), or "cpu" (CPU time of the process).
+        memory_limit: the most megabytes that tinyattn may use.
+        busy: the number of other processes that keep the cores busy.
     """
 
     part: str
@@ -50,7 +52,7 @@ class Race:
 
 
 def races(threads: int) -> list[Race]:
-    """All of them, with so many threads where the workload does not say."""
+    """All races; those that do not fix the number of threads use `threads`."""
     return [*_steps(threads), *_others(threads), *_generation(threads), *_attention(),
             _contended(threads)]  # fmt: skip
 
@@ -85,7 +87,7 @@ def _steps(threads: int) -> list[Race]:
 def _others(threads: int) -> list[Race]:
     """Training steps against other libraries; two have no exact GELU, and one is very slow.
 
-    Those that compute in NumPy run a second time, told to keep freed memory as tinyattn does.
+    Those that compute in NumPy run a second time with --keep: as in tinyattn, freed memory is kept.
     """
     numpy = ("HIPS autograd", "MyGrad", "numpygrad")
     short = Length(launches=2, turn=2)
@@ -112,25 +114,25 @@ def _others(threads: int) -> list[Race]:
 
 
 def _generation(threads: int) -> list[Race]:
-    """Writing, greedy, with a cache; the peer is PyTorch at its best."""
+    """Greedy generation with a cache, beside the fastest of several settings of PyTorch."""
     peers = {
-        f"torch {kind}, {n} thread{'s' * (n > 1)}": Program(
+        f"torch {attention}, {n} thread{'s' * (n > 1)}": Program(
             "torch", "generate_torch.py", (*flags, "--threads", str(n)))
-        for kind, flags in (("eager", ()), ("SDPA", ("--sdpa",))) for n in sorted({1, threads})
+        for attention, flags in (("eager", ()), ("SDPA", ("--sdpa",))) for n in sorted({1, threads})
     }  # fmt: skip
     ours = Program("tinyattn", "generate_tinyattn.py", ("--keep",))
     return [
-        Race("generation", "writing 120 symbols, batch 1",
+        Race("generation", "generate 120 tokens, batch 1",
              {"batch": 1, "count": 120, "threads": threads}, peers, ours,
              fastest=0.5, length=Length(rounds=5, turn=2)),
-        Race("generation", "writing 80 symbols, 32 prompts of 8 to 40",
+        Race("generation", "generate 80 tokens, 32 prompts of 8 to 40",
              {"batch": 32, "count": 80, "threads": threads}, peers, ours,
              fastest=0.5, length=Length(rounds=5, turn=2)),
     ]  # fmt: skip
 
 
 def _attention() -> list[Race]:
-    """Attention alone, forward and backward, one thread; processes of its own for each length."""
+    """Attention alone, forward and backward, one thread; new processes for each length."""
     one = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     peers = {"torch eager": Program("torch", "attention_torch.py", settings=one),
              "torch SDPA": Program("torch", "attention_torch.py", ("--sdpa",), one)}  # fmt: skip
@@ -145,7 +147,7 @@ def _attention() -> list[Race]:
 
 
 def _contended(threads: int) -> Race:
-    """A step while other processes want the cores too; the peer is PyTorch at its best."""
+    """A step while other processes use the cores, beside the fastest setting of PyTorch."""
     passive = {"OMP_WAIT_POLICY": "PASSIVE"}
     peers = {
         "torch, 1 thread": Program("torch", "step_torch.py", ("--threads", "1")),

@@ -1,8 +1,9 @@
-"""How the world's recipe fares in other worlds: python benchmarks/world_seeds.py --seeds 0 1 2 3
+"""The recipe `world` in other worlds: python benchmarks/world_seeds.py --seeds 0 1 2 3
 
-For each seed: one pretraining, then finetuning in several ways from the same checkpoint. Prints how
-many of the 200 trained and of the 100 held-out people are answered right. About four minutes a seed
-on one core, and the result depends on the number of workers in its last bits, so that is fixed.
+For each seed it pretrains once and finetunes in several ways from the same checkpoint. It prints
+the number of right answers for the 200 trained and the 100 held-out people. It takes about four
+minutes per seed on one core. The number of workers is fixed, because it changes the last bits of
+the result.
 """
 
 import argparse
@@ -24,16 +25,16 @@ WAYS = [(0.002, 5), (0.002, 8), (0.002, 12), (0.004, 6), (0.001, 20)]  # learnin
 
 
 def right(trained: Trained, pairs: list[tuple[str, str]]) -> int:
-    """How many pairs are answered exactly."""
+    """How many questions get exactly the expected answer."""
     answers = answer(trained, [question for question, _ in pairs])
     return score(answers, [place for _, place in pairs]).correct
 
 
 def main() -> None:
-    """Print the table, a row as soon as it is known."""
+    """Print each result as soon as it is known."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3])
-    parser.add_argument("--epochs", type=int, help="of pretraining, instead of the recipe's")
+    parser.add_argument("--epochs", type=int, help="of pretraining; default: those of the recipe")
     arguments = parser.parse_args()
     keep_freed_memory(np)
     recipe = load_recipe("world")
@@ -51,8 +52,8 @@ def main() -> None:
                     RunOptions(second, seed, workers=1), start=load_run(first),
                 )  # fmt: skip
                 learnt, known = right(trained, world.train), right(trained, world.dev)
-                print(f"seed {seed}, rate {rate}, {epochs} epochs: {learnt} of 200 trained, "
-                      f"{known} of 100 held out", flush=True)  # fmt: skip
+                print(f"seed {seed}, learning rate {rate}, {epochs} epochs: {learnt} of 200 "
+                      f"trained, {known} of 100 held out", flush=True)  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Learning with nothing but a gradient: a model, a loss, and steps downhill.
+"""Gradient descent by hand: a model, a loss, and steps against the gradient.
 
 python examples/00_train_by_hand.py
 """
@@ -14,7 +14,7 @@ largest = digits.max(axis=1)
 
 
 class Model(nn.Module):
-    """A vector for each digit, and their mean through a layer that knows what is large."""
+    """A vector for each digit; the mean of the vectors goes through two linear layers."""
 
     def __init__(self, width=32):
         self.embedding = nn.Embedding(10, width, rng=rng, init=nn.normal(1.0))
@@ -26,18 +26,18 @@ class Model(nn.Module):
 
 
 model = Model()
-print(f"{model.parameter_count()} parameters; guessing costs {np.log(10):.2f} nats")
+print(f"{model.parameter_count()} parameters; guessing has a loss of {np.log(10):.2f} nats")
 
-rate = 0.5  # how far a step goes
+learning_rate = 0.5
 for step in range(401):
     loss = ops.cross_entropy(model(digits), largest)
-    loss.backward()  # leaves in each parameter's .grad how the loss grows with it
+    loss.backward()  # adds d loss / d w to each parameter's .grad
     for w in model.parameters():
-        w.data -= rate * w.grad  # so the other way it falls
+        w.data -= learning_rate * w.grad  # a step against the gradient
         w.zero_grad()
     if step % 100 == 0:
         print(f"step {step:3d}  loss {loss.item():.3f}")
 
 unseen = rng.integers(0, 10, (1000, 5))
 right = model(unseen).data.argmax(axis=1) == unseen.max(axis=1)
-print(f"right about sequences that it never saw: {right.mean():.1%}")
+print(f"right for sequences that it never saw: {right.mean():.1%}")

@@ -1,7 +1,7 @@
-"""A small GPT on a text file of your own: train, then let it write.
+"""A small GPT on a text file of your own: train it, then generate text.
 
 python examples/04_gpt_on_your_text.py my_book.txt [steps]
-Without a file it reads the made-up world's corpus.
+Without a file it trains on the corpus of the made-up world.
 """
 
 import sys
@@ -18,7 +18,7 @@ from tinyattn.tasks.running import RunOptions, pretrain
 text = read_text(sys.argv[1]) if len(sys.argv) > 1 else make_world().corpus
 steps = int(sys.argv[2]) if len(sys.argv) > 2 else 200
 recipe = load_recipe("text", overrides={"pretrain.steps": steps})
-print(f"{len(text):,} characters, {len(set(text))} different; {steps} steps")
+print(f"{len(text):,} characters, {len(set(text))} different ones (tokens); {steps} steps")
 
 
 def report(entry):
@@ -33,5 +33,5 @@ with tempfile.TemporaryDirectory() as folder:
 prompt = text[:20]
 ids = trained.vocabulary.encode(prompt)[None]
 rng = np.random.default_rng(0)
-written = generate(trained.model, ids, 300, temperature=0.8, top_p=0.95, rng=rng)
-print(prompt + "".join(trained.vocabulary.decode(i) for i in written))
+tokens = generate(trained.model, ids, 300, temperature=0.8, top_p=0.95, rng=rng)
+print(prompt + "".join(trained.vocabulary.decode(i) for i in tokens))

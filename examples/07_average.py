@@ -1,4 +1,4 @@
-"""A query that averages two values, or three, or mixes all of them as you like.
+"""A query that averages two or three values, or mixes all of them with given weights.
 
 python examples/07_average.py
 """
@@ -14,11 +14,11 @@ COLOURS = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 1], [0, 0, 0]]
 
 rng = np.random.default_rng(0)
 keys = Tensor(orthonormal(rng, len(WORDS), 8))
-values = Tensor(np.array(COLOURS, dtype=float))  # the output of a query is a colour
+values = Tensor(np.array(COLOURS, dtype=float))  # the output of a query is a mixed colour
 
 
 def show(what, query):
-    """The weights of a query, a mark for each fortieth, and the colour that it mixes."""
+    """Print the weights of a query (one mark for each 1/40) and the mixed colour."""
     colour, weights = (t.numpy() for t in attend(query, keys, values))
     print(f"{what}\n    colour: {colour.round(3)}")
     for word, weight in zip(WORDS, weights, strict=True):
@@ -34,4 +34,4 @@ show("8 (red + blue + white): a mean of three", averaging_query(keys, [RED, BLUE
 show("8 red + 7 blue: nearly equal is not equal", query_of(keys, [8, 0, 7, 0, 0]))
 
 recipe = [0.5, 0.05, 0.2, 0.1, 0.15]
-show(f"logarithms of {recipe}: just that", distribution_query(keys, recipe))
+show(f"logarithms of {recipe}: exactly these", distribution_query(keys, recipe))

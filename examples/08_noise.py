@@ -1,4 +1,4 @@
-"""A query for the mean of two values, and a key that is too long or too short.
+"""A query for the mean of two values, and a key of random length (noisy keys).
 
 python examples/08_noise.py
 """
@@ -9,10 +9,10 @@ from tinyattn import Tensor
 from tinyattn.theory import averaging_query, noisy_keys, one_head, one_head_law
 
 a, b, draws, bins = 0, 1, 20_000, 11
-keys = Tensor(np.eye(2))  # orthonormal, as in the sheets
-values = Tensor([[1.0], [0.0]])  # an output of 1 is v_a, of 0 is v_b; 0.5 is wanted
+keys = Tensor(np.eye(2))  # orthonormal, as in A5 (assignment 5 of Stanford CS224N)
+values = Tensor([[1.0], [0.0]])  # an output of 1 is v_a, of 0 is v_b; the aim is 0.5
 
-# k_a keeps its direction; its length is normal with mean 1 and variance 0.5, now and then below 0.
+# k_a keeps its direction. Its length is normal with mean 1 and variance 0.5, sometimes below 0.
 rng = np.random.default_rng(0)
 noisy = noisy_keys(rng, keys, spread=1e-8, length_variances=[0.5, 0.0], draws=draws)
 edges = np.linspace(0, 1, bins + 1)
@@ -21,7 +21,7 @@ for size in (1.0, 2.0, 10.0):
     output, _ = one_head(noisy, values, averaging_query(keys, [a, b], size))
     drawn, _ = np.histogram(output.numpy(), edges)
 
-    # The law says how many should be in each bin, without a single draw.
+    # The distribution function gives the expected share of each bin without drawing.
     law = one_head_law(size, n=2)
     expected = np.diff([0.0, *(law.below(edge) for edge in edges[1:-1]), 1.0])
 
@@ -31,4 +31,4 @@ for size in (1.0, 2.0, 10.0):
         share = drawn[i] / draws
         line = f"   {edges[i]:.2f} to {edges[i + 1]:.2f}  {share:4.0%}  law {expected[i]:4.0%}"
         print(line, "#" * round(100 * share))
-print("A larger query was meant to give a cleaner mean. It gives one value or the other.")
+print("A larger query should give a better mean, but it gives one value or the other.")

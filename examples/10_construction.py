@@ -1,4 +1,4 @@
-"""Attention that copies what it was not asked for: three inputs made of four orthogonal vectors.
+"""Attention copies an orthogonal input too: three inputs made of four orthogonal vectors.
 
 python examples/10_construction.py
 """
@@ -13,14 +13,14 @@ directions = Tensor(orthonormal(rng, 4, 8))  # u_a, u_b, u_c and u_d will have l
 
 
 def spelled(vector, u):
-    """What a vector is made of."""
+    """A vector as a sum of u_a, u_b, u_c and u_d."""
     shares = {name: (getattr(u, name) * vector).sum().item() / u.beta**2 for name in vars(u)}
     terms = (f"{share:+.2f} {name}" for name, share in shares.items() if abs(share) > 0.005)
     return " ".join(terms) or "0"
 
 
 def show(what, u, *matrices):
-    """Who looks at whom, and what comes out."""
+    """Print the attention weights and the outputs."""
     outputs, weights = self_attention(u.inputs(), *matrices)
     print(what)
     for i, row in enumerate(weights.numpy()):
@@ -31,18 +31,19 @@ def show(what, u, *matrices):
 u = parts(directions, 2.0)
 for i, x in enumerate(u.inputs()):
     print(f"x_{i + 1} = {spelled(x, u)}")
-show("no matrices: x_2 is orthogonal to the others, and yet they have weight", u)
+show("no matrices: x_2 is orthogonal to the others, but its weights on them are not 0", u)
 
-# x_1 has u_d to itself, x_3 has u_c: by these marks x_1 finds x_3, and x_2 finds x_1. Values are
-# u_b, 0 and u_b - u_c.
+# Only x_1 contains u_d, and only x_3 contains u_c: with these x_1 attends to x_3, and x_2 to x_1.
+# Values are u_b, 0 and u_b - u_c.
 Q, V = u.query_matrix(), u.value_matrix()
 show("Q and V for c_1 = u_b - u_c and c_2 = u_b", u, Q, None, V)
 
-# Of x_1 sheet 000 asks only that it likes x_3 better than itself. This one likes x_2 best.
+# Answer sheet 000 (a published solution of A5) requires of x_1 only that its score for x_3 is
+# larger than that for x_1. With this Q its score for x_2 is the largest.
 wrong = Q + 10 * u.u_a.reshape(-1, 1) @ u.u_d.reshape(1, -1) / u.beta**2
-show("a Q that meets the conditions of sheet 000, and fails", u, wrong, None, V)
+show("a Q that meets the conditions of sheet 000, but fails", u, wrong, None, V)
 
-print("length that leaves the others a weight of")
+print("length β for which the others have a weight of")
 for error in (0.1, 0.01, 0.001):
     beta = beta_needed(error)
     off = construction_errors(beta)["c_2"] / beta

@@ -1,7 +1,8 @@
-"""Cold text goes round in circles.
+"""Generated text at low temperature repeats itself.
 
 python examples/11_repetition.py
-A model learns from a made-up text which letter follows which two, and writes at four temperatures.
+A model counts in a made-up text which letter follows which two letters. It generates text at four
+temperatures. A token is one letter here.
 """
 
 from itertools import pairwise
@@ -17,21 +18,21 @@ model = counted_model(np.array([letters.index(letter) for letter in corpus]), le
 start = letters.index("T"), letters.index("h")
 
 most = len(letters) ** 2 + 2
-print(f"{len(letters)} letters: some pair must come again within {most:,} of them.")
+print(f"{len(letters)} letters: some pair must occur again within {most:,} of them.")
 for temperature in (0, 0.3, 1, 3):
     text = model.write(*start, 298, temperature=temperature)
-    print(f"temperature {temperature}: a pair again after {first_repeat(text)} letters; "
+    print(f"temperature {temperature}: a pair occurs again after {first_repeat(text)} letters; "
           f"{len(set(pairwise(text)))} different pairs in {len(text)} letters")  # fmt: skip
     print("   ", "".join(letters[i] for i in text[:90]).replace("\n", " "))
 
 before, period = loop(model.text(*start))
-print("At temperature 0 the last two letters decide the next one:")
-print(f"    after {before} pairs, {period} pairs come again for ever")
+print("At temperature 0 the last two letters determine the next one:")
+print(f"    after {before} pairs, a cycle of {period} pairs repeats for ever")
 
-# The other extreme: text at temperature 0 that does not repeat itself before it must.
+# The other extreme: text at temperature 0 that repeats itself as late as possible.
 words = 10
 angle = 2 * np.pi * np.arange(words) / words  # embeddings on a circle
-patient = table_model(de_bruijn_table(words), np.stack([np.cos(angle), np.sin(angle)], axis=1))
-print(f"A patient model of {words} words, at temperature 0 too: a pair again after "
-      f"{first_repeat(patient.text(0, 0))} words")  # fmt: skip
-print("   ", "".join(map(str, patient.write(0, 0, words**2))))
+latest = table_model(de_bruijn_table(words), np.stack([np.cos(angle), np.sin(angle)], axis=1))
+print(f"A model of a de Bruijn sequence of {words} words, also at temperature 0: a pair occurs "
+      f"again after {first_repeat(latest.text(0, 0))} words")  # fmt: skip
+print("   ", "".join(map(str, latest.write(0, 0, words**2))))

@@ -1,4 +1,4 @@
-"""Attention blocks small enough to look through: how tests build them, and who reaches whom."""
+"""Small attention blocks: how tests build them, and which inputs influence which outputs."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cases import in_float64
-from kinds import told
+from kinds import about
 
 from tinyattn import Tensor, no_grad
 from tinyattn.attention import ATTENTION, AttentionBlock
@@ -17,28 +17,28 @@ C, H, LONGEST = 8, 2, 16
 CLOSE = {"rtol": 1e-12, "atol": 1e-12}
 
 LENGTHS = [1, 3, 4, 6, 12, 14]
-"""Shorter than a segment of four, exactly one, no multiple, and several."""
+"""Shorter than a segment of four, exactly one segment, no multiple, and several segments."""
 
 
 def numbers(*shape: int, seed: int = 0) -> np.ndarray:
-    """Normal numbers that depend on nothing but these arguments."""
+    """Normally distributed values that depend only on these arguments."""
     return np.random.default_rng([seed, *shape]).standard_normal(shape)
 
 
 def can(name: str, *abilities: str) -> bool:
-    """Whether a block does not say that it cannot."""
+    """Whether a block has all these abilities."""
     return not any(ability in ATTENTION[name].cannot for ability in abilities)
 
 
 def new(name: str, **options: Any) -> AttentionBlock:
-    """A block as a model makes it, in float32."""
-    given = {"heads": H, "longest": LONGEST, "rng": np.random.default_rng(0)}
+    """A block as a model creates it, in float32."""
+    given = {"heads": H, "max_length": LONGEST, "rng": np.random.default_rng(0)}
     options["rotary"] = Rotary if options.get("rotary") else None
-    return ATTENTION[name](C, **{**given, **told(name).OPTIONS, **options})
+    return ATTENTION[name](C, **{**given, **about(name).OPTIONS, **options})
 
 
 def build(name: str = "multihead", device: str = "cpu", **options: Any) -> Any:
-    """A block in float64 whose parameters, biases too, are so large that nothing is nearly 0."""
+    """A block in float64, with all parameters (biases too) so large that no result is nearly 0."""
     block = in_float64(new(name, **options))
     for i, parameter in enumerate(block.parameters()):
         parameter.data = 0.5 * numbers(*parameter.shape, seed=i)
@@ -46,16 +46,16 @@ def build(name: str = "multihead", device: str = "cpu", **options: Any) -> Any:
 
 
 def put(values: np.ndarray | None, device: str) -> Any:
-    """What a block on this device is called with: numbers as a Tensor, a mask as an array."""
+    """An argument for a block on this device: values as a Tensor, a mask as an array."""
     if values is None:
         return None
     return asarray(values, device=device) if values.dtype == bool else Tensor(values, device=device)
 
 
 def ways(*abilities: str) -> list[Any]:
-    """Each block with these abilities, and each direction in which it can look."""
+    """Each block with these abilities, causal and bidirectional where it can be."""
     return [
-        pytest.param(name, causal, id=f"{name}-{'causal' if causal else 'both-ways'}")
+        pytest.param(name, causal, id=f"{name}-{'causal' if causal else 'bidirectional'}")
         for name in ATTENTION
         for causal in (False, True)
         if can(name, "causal" if causal else "bidirectional", *abilities)
@@ -72,7 +72,7 @@ with_or_without_rotary = pytest.mark.parametrize("rotary", [False, True], ids=["
 
 
 def with_positions(*abilities: str) -> list[Any]:
-    """As `ways`, and each with rotary positions too, if it can have them."""
+    """As `ways`, and each also with rotary positions, if it can have them."""
     return [
         pytest.param(*way.values, rotary, id=f"{way.id}{'-rotary' * rotary}")
         for way in ways(*abilities)
@@ -85,7 +85,7 @@ every_way_and_position = pytest.mark.parametrize(("name", "causal", "rotary"), w
 
 
 def after(layers: int, seen: np.ndarray) -> np.ndarray:
-    """Which inputs reach which outputs of so many layers, where each also keeps its own: (T, T)."""
+    """Which inputs reach which outputs of `layers` layers with residual connections: (T, T)."""
     step = seen | np.eye(len(seen), dtype=bool)
     reached = np.eye(len(seen), dtype=bool)
     for _ in range(layers):
@@ -112,7 +112,7 @@ def influence(
 def reach(
     function: Callable[[Tensor], Tensor], x_TC: np.ndarray, device: str = "cpu"
 ) -> np.ndarray:
-    """The same by gradients, which must be exactly zero where nothing is seen: (any, T)."""
+    """The same by gradients, which must be exactly zero where there is no influence: (any, T)."""
     leaf = Tensor(x_TC[None], device=device, requires_grad=True)
     y = function(leaf)
     rows = []
@@ -126,7 +126,7 @@ def reach(
 
 
 def with_parameters(block: AttentionBlock, **call: Any) -> tuple[Callable[..., Tensor], list[Any]]:
-    """The block as a function of x and of every parameter, and the parameters to give it.
+    """The block as a function of x and of every parameter, and the values of its parameters.
 
     Args: call: the other arguments of the call.
     """

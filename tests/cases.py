@@ -1,7 +1,7 @@
-"""What every operation should compute, in plain NumPy: one table, which several tests walk.
+"""What every operation should compute, in plain NumPy: one table, used by several tests.
 
 A formula receives the array module first. Run with NumPy it gives the value; run with HIPS
-autograd's NumPy, the same line gives a gradient that owes nothing to this package.
+autograd's NumPy, the same line gives a gradient that is independent of this package.
 """
 
 import copy
@@ -15,7 +15,7 @@ import pytest
 
 from tinyattn.backend import asarray, asnumpy
 from tinyattn.nn import Module
-from tinyattn.noise import Noise
+from tinyattn.rng import DropoutRNG
 from tinyattn.tensor import OPS, Tensor
 
 Formula = Callable[..., Any]
@@ -38,11 +38,11 @@ class Case:
 
     @property
     def options(self) -> dict[str, Any]:
-        """Fresh copies, because a Noise counts how often it was used."""
+        """Fresh copies, because a DropoutRNG counts its calls."""
         return {key: copy.copy(value) for key, value in self.kwargs.items()}
 
     def with_floats(self, floats: Any) -> list[Any]:
-        """The arguments with others in place of the float arrays."""
+        """The arguments, with the float arrays replaced."""
         args = list(self.args)
         for i, value in zip(self.floats, floats, strict=True):
             args[i] = value
@@ -58,7 +58,7 @@ class Case:
         ]
 
     def call(self, name: str, leaves: Any) -> Tensor:
-        """The op itself, with `leaves` for the float arrays and the rest where they live."""
+        """The op itself, with `leaves` as the float arrays and the others on their device."""
         device = leaves[0].device
         args = [place(arg, device) for arg in self.with_floats(leaves)]
         return OPS[name](*args, **{k: place(v, device) for k, v in self.options.items()})
@@ -79,7 +79,7 @@ def place(value: Any, device: str) -> Any:
 
 
 def cotangent_of(case: Case) -> np.ndarray:
-    """A random gradient for the result: with ones, the mistakes of a softmax cancel out."""
+    """A random gradient of the result: with ones, mistakes in a softmax cancel out."""
     return np.random.default_rng(1).standard_normal(np.shape(case.expected()))
 
 
@@ -106,7 +106,7 @@ def bits(*shape: int) -> np.ndarray:
 
 
 def like(name: str) -> Formula:
-    """What NumPy calls by this name."""
+    """The function of NumPy with this name."""
     return lambda np, *args, **options: getattr(np, name)(*args, **options)
 
 
@@ -125,7 +125,7 @@ def where(np: Any, condition: Any, a: Any, b: Any) -> Any:
 
 
 def reshape(np: Any, x: Any, shape: Any) -> Any:
-    return np.reshape(x, shape)  # by position: its name is younger than NumPy 2.0
+    return np.reshape(x, shape)  # by position: the keyword is newer than NumPy 2.0
 
 
 def transpose(np: Any, x: Any, axes: Any = None) -> Any:
@@ -162,19 +162,19 @@ def cross_entropy(
 
 def attention(
     np: Any, q: Any, k: Any, v: Any, allowed: Any = True, causal: bool = False,
-    scale: float | None = None, dropout: float = 0.0, noise: Noise | None = None,
+    scale: float | None = None, dropout: float = 0.0, dropout_rng: DropoutRNG | None = None,
 ) -> Any:  # fmt: skip
     scale = 1 / math.sqrt(max(1, q.shape[-1])) if scale is None else scale
     if causal:
         T, S = q.shape[-2], k.shape[-2]
         allowed = np.logical_and(allowed, np.arange(S) <= np.arange(T)[:, None] + (S - T))
     weights = softmax(np, scale * np.matmul(q, np.swapaxes(k, -1, -2)), allowed)
-    dropped = drop(np, np.swapaxes(weights, -1, -2), dropout, noise)  # bits stand keys first
+    dropped = drop(np, np.swapaxes(weights, -1, -2), dropout, dropout_rng)  # keys first
     return np.matmul(np.swapaxes(dropped, -1, -2), v)
 
 
-def drop(np: Any, x: Any, rate: float, noise: Noise | None) -> Any:
-    return x if noise is None else x * noise.site(rate).keep(np, x.shape) / (1 - rate)
+def drop(np: Any, x: Any, rate: float, dropout_rng: DropoutRNG | None) -> Any:
+    return x if dropout_rng is None else x * dropout_rng.mask(rate).keep(np, x.shape) / (1 - rate)
 
 
 def rotate(np: Any, x: Any, cos: Any, sin: Any) -> Any:
@@ -188,7 +188,7 @@ def flip(np: Any, x: Any, axis: Any = None) -> Any:
 
 
 def picks(np: Any, indices: Any, n: int) -> Any:
-    """One-hot rows: 1 where an index points, counted from the end if it is negative."""
+    """One-hot rows: 1 at the index, which counts from the end if it is negative."""
     return 1.0 * (indices.astype(int)[..., None] % n == np.arange(n))
 
 
@@ -224,12 +224,12 @@ def einsum(np: Any, *operands: Any, equation: str) -> Any:
 
 
 def unary(formula: Formula, draw: Callable[..., Any] = normal, **options: Any) -> list[Case]:
-    """A function of each number: many of them, one, and none."""
+    """A function of each element: for many elements, one, and none."""
     return [case(formula, draw(*shape), **options) for shape in [(3, 4), (), (0, 2)]]
 
 
 def binary(formula: Formula, draw: Callable[..., Any] = normal) -> list[Case]:
-    """A function of two: of one shape, broadcast in each way, and with numbers."""
+    """A function of two operands: of one shape, broadcast in each way, and with scalars."""
     pairs: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
         ((3, 4), (3, 4)), ((3, 4), (4,)), ((2, 1, 3), (4, 1)),
         ((), (2, 3)), ((), ()), ((0, 2), (1,)),
@@ -239,7 +239,7 @@ def binary(formula: Formula, draw: Callable[..., Any] = normal) -> list[Case]:
 
 
 def reduction(formula: Formula, **first: Any) -> list[Case]:
-    """Every way to name axes."""
+    """Every way to give axes."""
     ways: list[dict[str, Any]] = [
         first, {"axis": 0}, {"axis": -1, "keepdims": True}, {"axis": (0, 2)},
         {"axis": (-1, 1), "keepdims": True}, {"axis": None, "keepdims": True}, {"axis": ()},
@@ -421,10 +421,10 @@ CASES: dict[str, list[Case]] = {
         case(cross_entropy, normal(5), np.array(3)),
     ],
     "dropout": [
-        case(drop, normal(4, 5), rate=0.4, noise=Noise(3)),
-        case(drop, normal(3), rate=0.0, noise=Noise(3)),
-        case(drop, normal(), rate=0.5, noise=Noise(3)),
-        case(drop, normal(4, 5), rate=0.4, noise=None),
+        case(drop, normal(4, 5), rate=0.4, dropout_rng=DropoutRNG(3)),
+        case(drop, normal(3), rate=0.0, dropout_rng=DropoutRNG(3)),
+        case(drop, normal(), rate=0.5, dropout_rng=DropoutRNG(3)),
+        case(drop, normal(4, 5), rate=0.4, dropout_rng=None),
     ],
     "attention": [
         case(attention, normal(3, 2), normal(4, 2), normal(4, 5)),
@@ -432,13 +432,14 @@ CASES: dict[str, list[Case]] = {
         case(attention, *(normal(2, 4, 3) for _ in "qkv"), bits(2, 4, 4), scale=0.3),
         case(attention, *(normal(2, 4, 3) for _ in "qkv"), lower, scale=20.0),
         case(attention, normal(4, 3), normal(2, 4, 3), normal(5, 1, 4, 2), lower),
-        case(attention, *(normal(2, 1, 3, 2) for _ in "qkv"), dropout=0.5, noise=Noise(5)),
+        case(attention, *(normal(2, 1, 3, 2) for _ in "qkv"),
+             dropout=0.5, dropout_rng=DropoutRNG(5)),
         case(attention, normal(2, 3), normal(4, 3), normal(4, 2), np.zeros((2, 4), bool)),
         case(attention, normal(2, 0, 3), normal(2, 4, 3), normal(2, 4, 3)),
         case(attention, normal(2, 0, 3), normal(2, 4, 3), normal(2, 4, 3), np.ones((1, 4), bool)),
         case(attention, *(normal(1, 2, 130, 2) for _ in "qkv"), np.tri(130, dtype=bool)),
         case(attention, *(normal(1, 1, 70, 2) for _ in "qkv"), np.tri(70, dtype=bool),
-             dropout=0.5, noise=Noise(5)),
+             dropout=0.5, dropout_rng=DropoutRNG(5)),
         case(attention, normal(2, 70, 2), normal(2, 140, 2), normal(2, 140, 2), window),
         case(attention, *(normal(2, 1, 70, 2) for _ in "qkv"), causal=True),
         case(attention, normal(3, 2), normal(5, 2), normal(5, 3), causal=True),
@@ -446,13 +447,13 @@ CASES: dict[str, list[Case]] = {
         case(attention, normal(2, 3, 0), normal(2, 4, 0), normal(2, 4, 2)),
         case(attention, normal(2, 3, 2), normal(2, 4, 2), normal(2, 4, 0)),
         case(attention, normal(2, 5, 2), normal(1, 6, 2), normal(6, 3), bits(5, 6), causal=True,
-             dropout=0.5, noise=Noise(5)),
+             dropout=0.5, dropout_rng=DropoutRNG(5)),
     ],
 }  # fmt: skip
 
 
 def cases_where(holds: Callable[[str, Case], bool]) -> pytest.MarkDecorator:
-    """Run a test on all cases of which something holds."""
+    """Run a test on all cases that satisfy a condition."""
     chosen = [
         pytest.param(name, case, id=f"{name}-{i}")
         for name, cases in CASES.items()
@@ -466,7 +467,7 @@ every_case = cases_where(lambda name, case: True)
 
 
 def in_float64(module: Module) -> Any:
-    """The module with parameters in float64, where rounding does not hide a difference."""
+    """The module with parameters in float64, so that rounding does not hide a difference."""
     for _, owner, key, parameter in list(module._walk()):
         owner[key] = parameter.like(parameter.numpy().astype(np.float64), parameter.device)
     return module

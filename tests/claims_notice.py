@@ -1,11 +1,11 @@
-"""Do the claims stand on what models run? Break attention, and count the claims that notice.
+"""Do the claims test the attention of the models? Break it, and count the claims that fail.
 
     python tests/claims_notice.py                               # prints the table
     python tests/claims_notice.py --out tests/theory/README.md  # and writes it
 
-Models attend by one operation, `ops.attention`. Each entry of IN_ATTENTION (mutants.py) breaks it
-in a copy of the package, and `tinyattn claims` runs there. A claim notices if it comes out
-otherwise than expected. The exit status is 1 if too few do.
+Models attend with one operation, `ops.attention`. Each entry of IN_ATTENTION (mutants.py) breaks it
+in a copy of the package, and `tinyattn claims` runs there. A claim detects the mistake if its
+result is not the expected one. The exit status is 1 if too few claims do.
 """
 
 import argparse
@@ -25,21 +25,21 @@ from tinyattn.theory import CLAIMS, Lab, judge
 
 COMMAND = "python tests/claims_notice.py --out tests/theory/README.md"
 
-PAGE = f"""# What the claims notice
+PAGE = f"""# Which claims detect broken attention
 
 Made by `{COMMAND}`; do not edit.
 
-Models attend by one operation, `ops.attention`, and so do the checks of {{attend}} of the
+Models attend with one operation, `ops.attention`, and so do the checks of {{attend}} of the
 {{claims}} claims; the others are about keys, subspaces, costs or words. In {{within}} of them the
-query stands in the middle of a sequence that is longer than one tile, among keys that are hidden
-from it. So if the operation is broken, claims fail. Each row breaks it in one way, in a copy of the
-package, in which `tinyattn claims` then runs.
+query is in the middle of a sequence that is longer than one tile, with keys that are hidden
+from it. So claims fail if the operation is broken. Each row breaks it in one way, in a copy of the
+package, and runs `tinyattn claims` there.
 
 """
 
 
 class Noticed(NamedTuple):
-    """What became of one mistake."""
+    """The result for one mistake."""
 
     mutant: Mutant
     least: int
@@ -47,12 +47,12 @@ class Noticed(NamedTuple):
 
     @property
     def enough(self) -> bool:
-        """Whether as many claims notice as must."""
+        """Whether enough claims detect the mistake."""
         return self.claims >= self.least
 
 
 def how_many_attend() -> tuple[int, int]:
-    """How many claims have a check that calls `ops.attention`, and `Lab.answer` besides."""
+    """How many claims have a check that calls `ops.attention`, and how many also `Lab.answer`."""
     called: dict[str, set[str]] = {"attention": set(), "answer": set()}
     judged: list[str] = []
 
@@ -77,9 +77,9 @@ def how_many_attend() -> tuple[int, int]:
 
 
 def unexpected(folder: Path, draws: int) -> int:
-    """How many claims come out otherwise than expected with the package in a folder.
+    """How many claims have an unexpected result with the package in a folder.
 
-    Raises: RuntimeError if they cannot be tried at all.
+    Raises: RuntimeError if they cannot be checked at all.
     """
     run = python(folder, "-m", "tinyattn", "claims", "--json", "--draws", str(draws))
     if not run.stdout.startswith("{"):
@@ -89,7 +89,7 @@ def unexpected(folder: Path, draws: int) -> int:
 
 
 def all_noticed(draws: int) -> list[Noticed]:
-    """Each mistake, and what notices it. Raises: RuntimeError if claims fail without one."""
+    """Each mistake and its number of claims. Raises: RuntimeError if claims fail without one."""
     with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(2) as pool:
         workplace = Path(name).resolve()
         whole = copied(workplace / "whole")
@@ -104,19 +104,19 @@ def all_noticed(draws: int) -> list[Noticed]:
 
 
 def main() -> int:
-    """Print the table; 1 if too few claims notice a mistake."""
+    """Print the table. Returns: 1 if too few claims detect a mistake."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--draws", type=int, default=12, help="how often each truth is tried")
+    parser.add_argument("--draws", type=int, default=12, help="draws for each true claim")
     parser.add_argument("--out", type=Path, metavar="FILE.md", help="write the page to this file")
     options = parser.parse_args()
     found = all_noticed(options.draws)
     rows = [(n.mutant.name, n.mutant.breaks, str(n.least), str(n.claims)) for n in found]
-    told = table("mutant|what it breaks|must notice, at least|claims that notice", rows)
-    print(told, end="")
+    text = table("mutant|what it breaks|must detect, at least|claims that detect it", rows)
+    print(text, end="")
     if options.out:
         attend, within = how_many_attend()
         page = PAGE.format(claims=len(CLAIMS), attend=attend, within=within)
-        options.out.write_text(page + told, "utf-8")
+        options.out.write_text(page + text, "utf-8")
     return 0 if all(n.enough for n in found) else 1
 
 

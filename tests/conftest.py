@@ -1,4 +1,4 @@
-"""What all tests share: repeatable Hypothesis runs, and the devices to run on."""
+"""For all tests: repeatable Hypothesis runs, and the devices on which tests run."""
 
 import os
 from collections.abc import Iterator
@@ -20,8 +20,8 @@ from gpu import there_is_one
 GPU = [pytest.param("cuda", marks=pytest.mark.gpu)] if there_is_one() else []
 
 settings.register_profile("ci", deadline=None, derandomize=True, max_examples=40)
-settings.register_profile("search", deadline=None, max_examples=2_000)  # looks for new mistakes
-settings.register_profile(  # a failure is enough, it need not be small (mutation.py)
+settings.register_profile("search", deadline=None, max_examples=2_000)  # searches for new failures
+settings.register_profile(  # any failure is enough, without shrinking (mutation.py)
     "mutation", settings.get_profile("ci"), phases=[Phase.explicit, Phase.generate]
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
@@ -31,12 +31,12 @@ register(Device("strict", strict.xp, strict.Array, strict.put, strict.get, stric
 
 @pytest.fixture(scope="session", autouse=True)
 def _one_blas_thread() -> Iterator[None]:
-    """Matrices are small here, and threads would wait for each other where a core is busy."""
+    """One BLAS thread: matrices are small here, and threads would wait for each other."""
     with one_blas_thread():
         yield
 
 
 @pytest.fixture(scope="session", params=["cpu", "strict", *GPU])
 def device(request: pytest.FixtureRequest) -> str:
-    """The computer itself; a stand-in that refuses what a GPU would; and a GPU if there is one."""
+    """The CPU; the strict device, which refuses what a GPU would; and a GPU if there is one."""
     return str(request.param)

@@ -1,9 +1,9 @@
-"""The pieces of what attention blocks compute, in plain NumPy, one query or one mask at a time.
+"""Parts of the formulas of attention blocks, in plain NumPy, one query or one mask at a time.
 
-The formulas themselves stand in attention/kinds/, a file for each kind (kinds.py).
+The formulas themselves are in attention/kinds/, one file for each attention type (kinds.py).
 
 Nothing here is sparse, blocked or cached. A formula receives the array module first: with HIPS
-autograd's NumPy, the same lines give gradients that owe nothing to this package.
+autograd's NumPy, the same lines give gradients that are independent of this package.
 """
 
 from collections.abc import Callable
@@ -18,12 +18,12 @@ Parameters = dict[str, Any]
 
 
 def meeting(T: int, causal: bool) -> Any:
-    """Every pair of query and key; if causal, of these not the future: (T, T)."""
+    """True for every pair of query and key; if causal, False for later keys: (T, T)."""
     return numpy.tri(T, dtype=bool) if causal else numpy.ones((T, T), bool)
 
 
 def masked(seen: Any, padded: Any) -> Any:
-    """Which pairs meet: (T, T), or (B, 1, T, T) if some keys are hidden."""
+    """Which queries attend to which keys: (T, T), or (B, 1, T, T) if some keys are hidden."""
     return seen if padded is None else seen & padded
 
 
@@ -38,12 +38,12 @@ def split(np: Any, x: Any, H: int) -> Any:
 
 
 def merged(np: Any, p: Parameters, y: Any) -> Any:
-    """(B, H, T, D) -> (B, T, C), through the last linear map."""
+    """(B, H, T, D) -> (B, T, C), through the output projection."""
     B, H, T, D = y.shape
     return linear(np, p, "out", np.reshape(np.transpose(y, (0, 2, 1, 3)), (B, T, H * D)))
 
 
-def turned(np: Any, block: AttentionBlock, x: Any, places: Any) -> Any:
+def rotated(np: Any, block: AttentionBlock, x: Any, places: Any) -> Any:
     """Rotary positions, if the block has them (Su and others 2021, equation 34)."""
     if block.rotary is None:
         return x
@@ -55,7 +55,7 @@ def turned(np: Any, block: AttentionBlock, x: Any, places: Any) -> Any:
 def queries_keys_values(np: Any, p: Parameters, block: AttentionBlock, x: Any) -> list[Any]:
     q, k, v = (split(np, linear(np, p, name, x), block.heads) for name in ("query", "key", "value"))
     places = range(x.shape[1])
-    return [turned(np, block, q, places), turned(np, block, k, places), v]
+    return [rotated(np, block, q, places), rotated(np, block, k, places), v]
 
 
 def dense(np: Any, p: Parameters, block: Any, x: Any, allowed: Any) -> Any:
@@ -67,7 +67,7 @@ def dense(np: Any, p: Parameters, block: Any, x: Any, allowed: Any) -> Any:
 def by_segments(
     np: Any, q: Any, k: Any, v: Any, K: int, summaries: Callable[[int], tuple[Any, Any]]
 ) -> Any:
-    """Query after query: the summaries of the segments before its own, then its own up to it."""
+    """Query by query: summaries of the segments before its own, then its own segment up to it."""
     answers = []
     for t in range(q.shape[2]):
         own = slice(t // K * K, t + 1)

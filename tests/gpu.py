@@ -1,4 +1,4 @@
-"""For tests that mean something on CuPy only: on a GPU, or as tests/cuda_on_cpu/ has it."""
+"""For tests that need CuPy: on a GPU, or on the CPU (tests/cuda_on_cpu/)."""
 
 import pytest
 

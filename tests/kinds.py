@@ -1,14 +1,14 @@
-"""What tests are told about a kind of attention: a file for each in tests/attention/kinds/.
+"""The test data of an attention type: one file for each type in tests/attention/kinds/.
 
 The file of `random-synthesizer` is random_synthesizer.py. It must have
 
-    USES         what the kind can be used for: True is causal, False is looking both ways
+    USES         how the type can be used: True is causal, False is bidirectional
     sees         (block, T, causal) -> (T, T): which inputs (across) reach which outputs (down)
-    formula      (np, parameters, block, x, causal, padded) -> the block's answers, in plain NumPy;
+    formula      (np, parameters, block, x, causal, padded) -> the block's output, in plain NumPy;
                  also called with HIPS autograd's NumPy (formulas.py has the pieces)
-    parameters   (block) -> how many numbers it learns, counted by hand
+    parameters   (block) -> the number of its parameters, counted by hand
 
-and may have what DEFAULTS has.
+and may have the names of DEFAULTS.
 """
 
 import importlib.util
@@ -21,34 +21,34 @@ import numpy as np
 from formulas import Parameters, linear, split
 
 from tinyattn.attention import ARRANGEMENTS, ATTENTION
-from tinyattn.models import MECHANISMS
+from tinyattn.models import ATTENTION_TYPES
 
 FOLDER = Path(__file__).parent / "attention" / "kinds"
 
 
 def values(p: Parameters, block: Any, x: Any, padded: Any) -> Any:
-    """What the weights weigh: (B, H, any, D)."""
+    """The values that the weights multiply: (B, H, any, D)."""
     return split(np, linear(np, p, "value", x), block.heads)
 
 
 DEFAULTS: dict[str, Any] = {
-    "OPTIONS": {},  # lists so short, and segments so small, that a dozen positions have several
-    "COUNTED": None,  # other options under which its multiply-adds are counted
-    "ALONE": {},  # options with which what fills a text up changes nothing
-    "ALWAYS_THERE": False,  # whether there is something to see if all keys are hidden
-    "OWN_MASK": False,  # whether it keeps a mask for backward, which its formula leaves out
+    "OPTIONS": {},  # lists and segments so short that a dozen positions have several
+    "COUNTED": None,  # other options, with which its multiply-adds are counted
+    "ALONE": {},  # options with which padding changes nothing
+    "ALWAYS_THERE": False,  # whether queries attend to something if all keys are hidden
+    "OWN_MASK": False,  # whether it keeps a mask for backward that its formula leaves out
     "values": values,
 }
 
 
 def file_of(name: str) -> Path:
-    """Where tests are told about a kind."""
+    """The file about an attention type."""
     return FOLDER / f"{name.replace('-', '_')}.py"
 
 
 @cache
-def told(name: str) -> Any:
-    """What the file of a kind says, and the defaults of what it does not say."""
+def about(name: str) -> Any:
+    """The names of the file about an attention type, and defaults for the others."""
     file = file_of(name)
     needed = {"USES", "sees", "parameters", *(["formula"] if name not in ARRANGEMENTS else [])}
     if not file.exists():
@@ -62,24 +62,24 @@ def told(name: str) -> Any:
     spec.loader.exec_module(module)
     missing = sorted(needed - vars(module).keys())
     assert not missing, f"{file} has no {', '.join(missing)}: see tests/kinds.py"
-    said = SimpleNamespace(**{**DEFAULTS, **vars(module)})
-    said.COUNTED = said.COUNTED or said.OPTIONS
-    return said
+    found = SimpleNamespace(**{**DEFAULTS, **vars(module)})
+    found.COUNTED = found.COUNTED or found.OPTIONS
+    return found
 
 
-def written(name: str, options: dict[str, int] | None = None) -> str:
-    """The kind and its options, by default the small ones, as users write them."""
-    options = told(name).OPTIONS if options is None else options
+def with_options(name: str, options: dict[str, int] | None = None) -> str:
+    """The attention type and its options, by default the small ones, as users write them."""
+    options = about(name).OPTIONS if options is None else options
     return ",".join([name, *(f"{key}={value}" for key, value in options.items())])
 
 
 def sees(block: Any, T: int, causal: bool) -> np.ndarray:
-    """What the file of the block's kind says of it."""
-    (name,) = [name for name, kind in ATTENTION.items() if kind is type(block)]
-    seen: np.ndarray = told(name).sees(block, T, causal)
+    """Which inputs reach which outputs of a block, by the file about its type."""
+    (name,) = [name for name, made in ATTENTION.items() if made is type(block)]
+    seen: np.ndarray = about(name).sees(block, T, causal)
     return seen
 
 
 def stray_files() -> set[Path]:
-    """Files about kinds that do not exist."""
-    return {*FOLDER.glob("*.py")} - {file_of(name) for name in MECHANISMS}
+    """Files about attention types that do not exist."""
+    return {*FOLDER.glob("*.py")} - {file_of(name) for name in ATTENTION_TYPES}

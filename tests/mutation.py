@@ -1,11 +1,11 @@
-"""Do the properties bite? Break the package in many ways, one at a time, and see what notices.
+"""Do the properties detect mistakes? Break the package in many ways, one at a time.
 
     python tests/mutation.py --jobs 2                       # all of tests/mutants.py
     python tests/mutation.py --only softmax_no_max          # one of them
     python tests/mutation.py --out tests/properties/README.md    # writes the page about them
 
-Each edit is made in a copy of the package, in a temporary folder, and tests/properties is run
-against that copy, up to the first failure; first the file that is most likely to notice, then all.
+Each edit is made in a copy of the package, in a temporary folder. tests/properties runs with that
+copy until the first failure: first the file that most probably detects the mistake, then all.
 The exit status is 1 if a mutant survives. This takes some minutes, so it is not a test itself.
 """
 
@@ -30,29 +30,29 @@ from mutants import MUTANTS, Mutant
 ROOT = Path(__file__).parents[1]
 PROPERTIES = "tests/properties"
 COMMAND = f"python tests/mutation.py --jobs 2 --out {PROPERTIES}/README.md"
-TOO_LONG = 300  # seconds: some mistakes make a loop endless
+TOO_LONG = 300  # seconds; some mistakes cause an endless loop
 
-INTRODUCTION = f"""# Properties of attention, and what they catch
+INTRODUCTION = f"""# Properties of attention, and the mistakes that they detect
 
 Made by `{COMMAND}`; do not edit.
 
-Whatever the numbers are, these {{count}} statements hold for attention: Hypothesis looks for
-some that break them. Most are about the questions of the sheets. What should come out is computed
-anew in each test, from its formula.
+These {{count}} statements are true for attention with any values: Hypothesis searches for values
+that violate them. Most are about the questions of A5 (assignment 5 of Stanford CS224N). An answer
+sheet is a student's published solution. Each test computes the expected result from a formula.
 """
 
 SECOND_HALF = """
-## Do they bite?
+## Do they detect mistakes?
 
-A test that cannot fail is worthless. So each entry of [mutants.py](../mutants.py) breaks a copy of
-the package in one way, and the tests of this folder are run against it, with the numbers that they
-always try, until one fails. Of {count} mistakes {killed} were noticed. Beside each stands the test
-that failed first, with its number if it has one.
+A test that cannot fail is useless. So each entry of [mutants.py](../mutants.py) breaks a copy of
+the package in one way. The tests of this folder run with this copy and their usual examples until
+one fails. Of {count} mistakes {killed} were detected. The table has the test that failed first,
+with its number if it has one.
 """
 
 
 class Outcome(NamedTuple):
-    """What became of one mutant."""
+    """The result for one mutant."""
 
     mutant: Mutant
     test: str  # the first that failed; "" if none did
@@ -60,7 +60,7 @@ class Outcome(NamedTuple):
 
 
 def properties(folder: Path) -> Iterator[tuple[str, str, str, str]]:
-    """Number, file, test and statement of each property: what its docstring begins with."""
+    """Number, file, test and statement of each property, from the start of its docstring."""
     for file in sorted(folder.glob("test_*.py")):
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             text = isinstance(node, ast.FunctionDef) and ast.get_docstring(node)
@@ -72,7 +72,7 @@ def properties(folder: Path) -> Iterator[tuple[str, str, str, str]]:
 
 
 def copied(there: Path) -> Path:
-    """The package and its tests, in a new folder."""
+    """A copy of the package and its tests, in a new folder."""
     skip = shutil.ignore_patterns("__pycache__", ".*")
     for name in ("tinyattn", "tests"):
         shutil.copytree(ROOT / name, there / name, ignore=skip)
@@ -81,9 +81,9 @@ def copied(there: Path) -> Path:
 
 
 def edited(mutant: Mutant, folder: Path) -> str:
-    """The file that a mutant changes, changed.
+    """The changed text of the file that a mutant changes.
 
-    Raises: ValueError if the text to replace does not stand there exactly once.
+    Raises: ValueError if the text to replace does not occur exactly once.
     """
     text = Path(folder, "tinyattn", mutant.file).read_text("utf-8")
     if text.count(mutant.old) != 1:
@@ -99,13 +99,13 @@ def broken(mutant: Mutant, whole: Path, there: Path) -> Path:
     shutil.copytree(whole, there)
     file = Path(there, "tinyattn", mutant.file)
     file.write_text(edited(mutant, whole), "utf-8")
-    # Python trusts compiled files that are as old and as long as their sources.
+    # Python trusts compiled files whose sources have the recorded time and size.
     Path(importlib.util.cache_from_source(str(file))).unlink(missing_ok=True)
     return there
 
 
 def python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run Python in a folder, with the package that is there."""
+    """Run Python in a folder, with the package of this folder."""
     settings = {"PYTHONPATH": str(folder), "HYPOTHESIS_PROFILE": "mutation"}
     return subprocess.run(
         [sys.executable, *arguments],
@@ -135,7 +135,7 @@ def first_failure(folder: Path, target: str) -> str:
 
 
 def tried(mutant: Mutant, whole: Path, workplace: Path) -> Outcome:
-    """Break a copy and run the properties: those that are likely to notice, and then all."""
+    """Break a copy and run the properties: first those that probably detect it, then all."""
     began = time.perf_counter()
     folder = broken(mutant, whole, workplace / mutant.name)
     test = first_failure(folder, f"{PROPERTIES}/{mutant.first}") or first_failure(
@@ -145,7 +145,7 @@ def tried(mutant: Mutant, whole: Path, workplace: Path) -> Outcome:
     return Outcome(mutant, test, time.perf_counter() - began)
 
 
-# Telling -----------------------------------------------------------------------------------
+# Report ------------------------------------------------------------------------------------
 
 
 @cache
@@ -155,12 +155,12 @@ def numbers() -> dict[str, str]:
 
 
 def killer(test: str) -> str:
-    """`P16` and the test; the test alone if it has no number."""
+    """The number and the test, such as P16; only the test if it has no number."""
     return " ".join(filter(None, [numbers().get(test, ""), f"`{test.partition('::')[2] or test}`"]))
 
 
 def table(head: str, rows: list[tuple[str, ...]]) -> str:
-    """In Markdown."""
+    """A table in Markdown."""
     names = head.split("|")
     lines = [names, ["---"] * len(names), *rows]
     cells = [[cell.replace("|", "&#124;") for cell in line] for line in lines]
@@ -168,30 +168,30 @@ def table(head: str, rows: list[tuple[str, ...]]) -> str:
 
 
 def statement(name: str, text: str) -> str:
-    """What a property says: its test's name, as words, and what the docstring adds."""
+    """The statement of a property: the name of its test as words, and its docstring."""
     return f"{name.removeprefix('test_').replace('_', ' ')}: {text.removesuffix('.')}"
 
 
 def page(outcomes: list[Outcome]) -> str:
-    """All properties, and all mutants with what noticed them."""
+    """All properties, and all mutants with the tests that detected them."""
     known = sorted(properties(ROOT / PROPERTIES))
     stated = [(n, statement(name, text), f"[{file}]({file})") for n, file, name, text in known]
     rows = [
-        (o.mutant.name, o.mutant.file, o.mutant.breaks, killer(o.test) if o.test else "NOBODY",
+        (o.mutant.name, o.mutant.file, o.mutant.breaks, killer(o.test) if o.test else "NONE",
          f"{o.seconds:.1f}")
         for o in outcomes
     ]  # fmt: skip
     killed = sum(bool(outcome.test) for outcome in outcomes)
     return "\n".join([
         INTRODUCTION.format(count=len(known)),
-        table("|what holds|where", stated),
+        table("|statement|file", stated),
         SECOND_HALF.format(count=len(outcomes), killed=killed).strip() + "\n",
-        table("mutant|file in tinyattn/|what it breaks|noticed by|seconds", rows),
+        table("mutant|file in tinyattn/|what it breaks|detected by|seconds", rows),
     ])  # fmt: skip
 
 
 def main() -> int:
-    """Try the mutants; 1 if one survives."""
+    """Try the mutants. Returns: 1 if one is not detected."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--only", metavar="NAME", nargs="+", help="try only these")
     parser.add_argument("--jobs", type=int, default=1, help="how many at a time, 1 or 2")
@@ -206,13 +206,13 @@ def main() -> int:
         folder = Path(name).resolve()
         whole = copied(folder / "whole")
         for mutant in chosen:
-            edited(mutant, whole)  # an edit that does not fit is told at once
+            edited(mutant, whole)  # raises at once if an edit does not fit
         place = python(whole, "-c", "import tinyattn; print(tinyattn.__file__)").stdout
         if not place.startswith(str(whole)):
             raise RuntimeError(f"tests would run against {place or 'nothing'}, not against a copy")
         if test := first_failure(whole, PROPERTIES):
             raise RuntimeError(f"{test} fails before anything is broken")
-        print(f"Unbroken, all properties hold. {len(chosen)} mutants:", flush=True)
+        print(f"Without a mutant all tests pass. {len(chosen)} mutants:", flush=True)
         outcomes = []
         with ThreadPoolExecutor(min(options.jobs, 2)) as pool:
             for outcome in pool.map(lambda m: tried(m, whole, folder), chosen):
@@ -221,7 +221,7 @@ def main() -> int:
                 label, breaks = outcome.mutant[:2]
                 print(f"{label:26} {outcome.seconds:4.1f} s  {verdict}  ({breaks})", flush=True)
     survivors = [outcome.mutant.name for outcome in outcomes if not outcome.test]
-    print(f"{len(outcomes) - len(survivors)} of {len(outcomes)} were noticed.", *survivors)
+    print(f"{len(outcomes) - len(survivors)} of {len(outcomes)} were detected.", *survivors)
     if options.out:
         options.out.write_text(page(outcomes), "utf-8")
     return 1 if survivors else 0

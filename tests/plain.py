@@ -1,4 +1,4 @@
-"""What properties are tried on, and attention in plain NumPy, to say what should come out."""
+"""Inputs for the tests of properties, and attention in plain NumPy for the expected results."""
 
 import math
 
@@ -11,7 +11,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 def scores_of(least: int, most: int) -> st.SearchStrategy[np.ndarray]:
-    """So many scores between -50 and 50; some tie."""
+    """A list of scores between -50 and 50; some are equal."""
     one = st.floats(-50, 50) | st.sampled_from([0.0, 1.0])
     return st.lists(one, min_size=least, max_size=most).map(np.array)
 
@@ -27,13 +27,13 @@ def sigmoid(t: float) -> float:
 
 
 def orthonormal(rng: np.random.Generator, n: int, width: int) -> np.ndarray:
-    """Rows that are: n vectors of this many numbers, n not above the width."""
+    """Orthonormal rows: n vectors of this width; n is at most the width."""
     assert n <= width
     return np.linalg.qr(rng.standard_normal((width, n)))[0].T
 
 
 class Setting:
-    """n orthonormal keys in a space that may be wider, random values, and two keys, a and b."""
+    """n orthonormal keys in a space of width n or more, random values, and two keys a and b."""
 
     def __init__(self, n: int, extra: int, seed: int) -> None:
         self.n, self.rng = n, np.random.default_rng(seed)
@@ -48,15 +48,15 @@ class Setting:
 
     @property
     def middle(self) -> np.ndarray:
-        """The mean of the two values that are wanted."""
+        """The mean of the values of keys a and b."""
         return (self.v[self.a] + self.v[self.b]) / 2
 
     @property
     def rest(self) -> np.ndarray:
-        """The mean of all others; zeros if there are none."""
+        """The mean of all other values; zeros if there are none."""
         return self.v[self.others].mean(axis=0) if self.others else np.zeros(3)
 
 
 def settings_of(least: int, most: int) -> st.SearchStrategy[Setting]:
-    """With so many keys."""
+    """Settings with the given numbers of keys."""
     return st.builds(Setting, st.integers(least, most), st.integers(0, 3), seeds)

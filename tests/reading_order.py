@@ -1,12 +1,12 @@
-"""How much of the package stands before what a reader wants to reach.
+"""How many lines of the package come before a milestone of the reading order.
 
-    python tests/reading_order.py        # lines before each milestone, and the sizes of the rooms
+    python tests/reading_order.py        # lines before each milestone, and lines of each room
 
-The order is that of the package's docstring, its table of contents: files one by one where they
-matter, then folders, whose files stand in the order in which their __init__ imports them. All lines
-of a file count, those of an __init__ do not. What a file needs is what it imports; not what it
-imports for annotations alone, or calls as a method of a tensor, or finds in its place when it runs
-(calls.py and attention/refusals.py, which check what users pass).
+The order is that of the package's docstring, its table of contents: single files, and folders
+whose files have the order in which their __init__ imports them. All lines of a file count; an
+__init__ does not count. A file needs the files that it imports. Imports for annotations only,
+methods of a tensor and services that are found at run time (calls.py and attention/refusals.py) do
+not count.
 """
 
 import ast
@@ -26,7 +26,7 @@ MILESTONES = {
     "the training loop": ("training/loop", 2_900),
     "the knowledge task": ("tasks/knowledge", 4_000),
 }
-"""The file that a reader wants to reach, and how many lines may stand before it."""
+"""A file that a reader wants to reach, and how many lines may come before it."""
 
 
 def name_of(file: Path) -> str:
@@ -39,13 +39,13 @@ FILES = {name_of(f): f for f in sorted(ROOT.rglob("*.py")) if not f.name.startsw
 
 @cache
 def tree(file: Path) -> ast.Module:
-    """A file's syntax."""
+    """The syntax tree of a file."""
     return ast.parse(file.read_text("utf-8"))
 
 
 @cache
 def chapters() -> dict[str, str]:
-    """All files in reading order, each with its chapter's number, or "" where it has none.
+    """All files in reading order, each with the number of its chapter, or "" without one.
 
     Raises: ValueError for an entry that is not there.
     """
@@ -57,7 +57,7 @@ def chapters() -> dict[str, str]:
 
     def add(name: str) -> None:
         folder = name.rpartition("/")[0]
-        for other in needs(FILES[name]):  # one that nobody lists stands before who needs it first
+        for other in needs(FILES[name]):  # an unlisted file comes before the first that needs it
             known = other in order or other in named or other in imported(folder)
             if not known and other.rpartition("/")[0] == folder:
                 add(other)
@@ -80,21 +80,21 @@ def contents() -> list[str]:
 
 
 def inside(folder: str) -> list[str]:
-    """The files of a folder: those that its __init__ imports, in that order, then the others."""
+    """The files of a folder: those that its __init__ imports, in this order, then the others."""
     here = [name for name in FILES if name.rpartition("/")[0] == folder]
     return [*dict.fromkeys([*(name for name in imported(folder) if name in here), *here])]
 
 
 def imported(folder: str) -> list[str]:
-    """What the __init__ of a folder imports."""
+    """The modules that the __init__ of a folder imports."""
     init = ROOT / folder / "__init__.py"
     return needs(init) if init.exists() else []
 
 
 def needs(file: Path) -> list[str]:
-    """The files of this package from which a file imports something, wherever it does, in order.
+    """The files of this package from which a file imports something, anywhere in it, in order.
 
-    What is only imported for annotations is not needed. A name that a folder hands on counts as
+    Imports for annotations only are left out. A name that a folder re-exports counts as
     imported from the file that defines it; so does `ops.softmax`.
     """
     found: list[str] = []
@@ -119,7 +119,7 @@ def needs(file: Path) -> list[str]:
 
 
 def walk(syntax: ast.AST) -> list[ast.AST]:
-    """All nodes but those that only a type checker sees."""
+    """All nodes except those that only a type checker uses."""
     nodes: list[ast.AST] = []
     waiting = [syntax]
     while waiting:
@@ -133,7 +133,7 @@ def walk(syntax: ast.AST) -> list[ast.AST]:
 
 @cache
 def home(folder: str, name: str) -> str:
-    """The file that defines a name, where the folder's __init__ hands it on."""
+    """The file that defines a name that the folder's __init__ re-exports."""
     if folder in FILES or not (ROOT / folder / "__init__.py").exists():
         return folder
     for node in tree(ROOT / folder / "__init__.py").body:
@@ -143,18 +143,18 @@ def home(folder: str, name: str) -> str:
 
 
 def length(name: str) -> int:
-    """The lines of a file."""
+    """The number of lines of a file."""
     return len(FILES[name].read_text("utf-8").splitlines())
 
 
 def before(milestone: str) -> int:
-    """The lines of all files that stand before one."""
+    """The number of lines of all files before this one."""
     order = contents()
     return sum(length(name) for name in order[: order.index(milestone)])
 
 
 def rooms() -> dict[str, int]:
-    """The lines of each room; top-level files are one, and all files are counted."""
+    """The number of lines of each room; the top-level files are one room."""
     sizes: dict[str, int] = {}
     for file in sorted(ROOT.rglob("*.py")):
         room = file.relative_to(ROOT).parts[0] if file.parent != ROOT else "(top)"
@@ -163,7 +163,7 @@ def rooms() -> dict[str, int]:
 
 
 def main() -> int:
-    """Print both tables; 1 if a milestone stands too late."""
+    """Print both tables. Returns: 1 if a milestone comes too late."""
     late = 0
     print("| a reader comes to | in | lines before it | at most |\n| --- | --- | --- | --- |")
     for name, (file, most) in MILESTONES.items():

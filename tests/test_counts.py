@@ -1,4 +1,4 @@
-"""What README and changelog count is as many as they say."""
+"""The counts in README and changelog are right."""
 
 import ast
 import re
@@ -11,13 +11,14 @@ from mutants import IN_ATTENTION, MUTANTS
 from mutation import PROPERTIES, properties
 
 from tinyattn.cli import main
-from tinyattn.models import MECHANISMS
+from tinyattn.models import ATTENTION_TYPES
 from tinyattn.op import OPS
 from tinyattn.tasks.recipe import recipe_names
 from tinyattn.theory import CLAIMS, REMARKS, Verdict
 
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text("utf-8")
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+README = "\n".join(page.read_text("utf-8") for page in PAGES)
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text("utf-8")
 UNRELEASED = CHANGELOG.partition("## Unreleased\n")[2].partition("\n## ")[0]
 DERIVATIONS = sorted((ROOT / "derivations").glob("[0-9]*.md"))
@@ -40,22 +41,22 @@ def value(text: str) -> int:
     return WORDS[word] if word in WORDS else int(word.replace(",", ""))
 
 
-def sheets(kind: Callable[[str], bool]) -> Counter[str]:
-    return Counter(claim.sheet for claim in CLAIMS.values() if kind(claim.sheet))
+def sheets(chosen: Callable[[str], bool]) -> Counter[str]:
+    return Counter(claim.sheet for claim in CLAIMS.values() if chosen(claim.sheet))
 
 
-def verdicts(kind: Verdict) -> int:
-    """Claims of the sheets that are judged so."""
-    return sum(claim.verdict == kind and claim.sheet.isdecimal() for claim in CLAIMS.values())
+def verdicts(verdict: Verdict) -> int:
+    """The number of claims of the answer sheets with this verdict."""
+    return sum(claim.verdict == verdict and claim.sheet.isdecimal() for claim in CLAIMS.values())
 
 
 def operations() -> int:
-    """Those of the package: a page or a test may have entered one of its own."""
+    """Operations of the package, without those that a page or a test has added."""
     return sum(op.__module__.startswith("tinyattn.ops.") for op in OPS.values())
 
 
 def lines_of_the_gradient() -> int:
-    """Statements of the README's first program, imports aside."""
+    """Statements of the README's first program, without imports."""
     (program,) = re.findall(r"## A gradient in .*?```python\n(.*?)```", README, re.S)
     return sum(not isinstance(s, ast.Import | ast.ImportFrom) for s in ast.parse(program).body)
 
@@ -64,18 +65,18 @@ COUNTS: dict[str, Callable[[], int]] = {
     r"A gradient in {} lines": lines_of_the_gradient,
     r"{} answer sheets": lambda: len(sheets(str.isdecimal)),
     r"make {} claims": lambda: sheets(str.isdecimal).total(),
-    r"{} are true as they stand": lambda: verdicts(Verdict.TRUE),
-    r"{} under a condition that they do not name": lambda: verdicts(Verdict.CONDITIONAL),
+    r"the claims, {} are true": lambda: verdicts(Verdict.TRUE),
+    r"{} are true only under a condition": lambda: verdicts(Verdict.CONDITIONAL),
     r"{} are false": lambda: verdicts(Verdict.FALSE),
-    r"{} slips of the pen": lambda: verdicts(Verdict.TYPO),
-    r"{} no check can tell": lambda: verdicts(Verdict.OPEN),
-    r"{} remarks on shares": lambda: len(REMARKS),
-    r"breaks it in {} ways": lambda: len(IN_ATTENTION),
+    r"{} are writing mistakes": lambda: verdicts(Verdict.TYPO),
+    r"For {}, no program can decide": lambda: verdicts(Verdict.OPEN),
+    r"{} remarks about percentages": lambda: len(REMARKS),
+    r"breaks `ops.attention` in {} ways": lambda: len(IN_ATTENTION),
     r"{} properties of attention": lambda: len(list(properties(ROOT / PROPERTIES))),
     r"{} deliberate mistakes": lambda: len(MUTANTS),
     r"book of {} pages": lambda: len(DERIVATIONS),
 }
-"""Sentences of the README, and what they count."""
+"""Sentences of the README with a count, and functions that count it."""
 MORE: dict[str, Callable[[], int]] = {
     r"{} claims of": COUNTS["make {} claims"],
     r"{} operations": operations,
@@ -88,11 +89,11 @@ MORE: dict[str, Callable[[], int]] = {
     r"{} commands": lambda: len(main.commands),
     r"{} recipes": lambda: len(recipe_names()),
 }
-"""What else the changelog may count of what is not released yet."""
+"""Further sentences with a count that the changelog may have in its unreleased part."""
 
 
 def found(pattern: str, text: str) -> Iterator[int]:
-    """The numbers in a text that stand in such a sentence, over the ends of its lines."""
+    """The numbers in such a sentence of a text, also across line ends."""
     words = pattern.replace(" ", r"\s+").replace("{}", NUMBER)
     for number in re.findall(rf"(?<![\w.,-]){words}\b", text, re.I):
         yield value(number)
@@ -105,12 +106,12 @@ def test_the_readme_counts_right(pattern: str) -> None:
 
 
 @pytest.mark.parametrize("pattern", [*COUNTS, *MORE])
-def test_the_changelog_counts_right_what_is_not_released(pattern: str) -> None:
+def test_the_changelog_counts_right_in_its_unreleased_part(pattern: str) -> None:
     assert UNRELEASED
     assert {*found(pattern, UNRELEASED)} <= {(COUNTS | MORE)[pattern]()}
 
 
-def test_what_the_changelog_counts_of_a_release_is_said_to_be_of_it() -> None:
+def test_counts_of_a_release_in_the_changelog_name_the_release() -> None:
     counted = [p for p in COUNTS | MORE if [*found(p, CHANGELOG)] and not [*found(p, UNRELEASED)]]
     assert counted
     for release in re.split(r"^## ", CHANGELOG, flags=re.M)[2:]:
@@ -118,15 +119,17 @@ def test_what_the_changelog_counts_of_a_release_is_said_to_be_of_it() -> None:
             assert "What is counted here is what it had." in release
 
 
-def test_the_quickstarts_table_has_kinds_that_can_be_causal() -> None:
+def test_the_quickstarts_table_has_attention_types_that_can_be_causal() -> None:
     (table,) = re.findall(r"```text\nattention  .*?\n(.*?)```", README, re.S)
     rows = [line.split()[0] for line in table.splitlines()[1:]]
-    assert {*rows} <= {name for name, kind in MECHANISMS.items() if "causal" not in kind.cannot}
+    assert {*rows} <= {
+        name for name, made in ATTENTION_TYPES.items() if "causal" not in made.cannot
+    }
 
 
-def test_the_readme_says_which_kinds_log_no_entropy_or_distance() -> None:
+def test_the_documentation_names_types_that_log_no_entropy_or_distance() -> None:
     lack = {
-        what: {name for name, kind in MECHANISMS.items() if what in kind.cannot}
+        what: {name for name, made in ATTENTION_TYPES.items() if what in made.cannot}
         for what in ("focus", "near")
     }
     assert lack["focus"] >= {"perceiver"}
@@ -134,12 +137,12 @@ def test_the_readme_says_which_kinds_log_no_entropy_or_distance() -> None:
     assert "the latents have no distance, and a Perceiver has neither" in README
 
 
-def test_the_readme_says_about_how_many_tests_there_are(request: pytest.FixtureRequest) -> None:
-    """To the nearest thousand, where all of them are run."""
-    (said,) = found("some {} tests", README)
-    if len(request.session.items) < said / 2:
+def test_the_readme_has_about_the_number_of_tests(request: pytest.FixtureRequest) -> None:
+    """To the nearest thousand, if all tests are run."""
+    (claimed,) = found("some {} tests", README)
+    if len(request.session.items) < claimed / 2:
         pytest.skip("only some tests are run")
-    assert said == round(len(request.session.items), -3)
+    assert claimed == round(len(request.session.items), -3)
 
 
 @pytest.mark.parametrize(

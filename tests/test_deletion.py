@@ -1,8 +1,8 @@
-"""Without its engine room the book still runs, slowly and with the same answers.
+"""Without its engine room the book still runs, slowly and with the same results.
 
 A copy of the package without kernels/, parallel/ and measure/ trains, evaluates, generates and
-tries all claims, in a process of its own: this file is the program that it runs. Formulas add up in
-another order than kernels, so losses agree to 1e-9, in float64, and not to the last bit.
+checks all claims, in its own process; this file is the program that it runs. Formulas add in
+another order than kernels, so losses in float64 agree to 1e-9 and not to the last bit.
 """
 
 import json
@@ -20,8 +20,8 @@ ROOT = Path(__file__).parents[1]
 ENGINE_ROOM = ("kernels", "parallel", "measure")
 
 
-def all_answers() -> dict[str, Any]:
-    """What the package that can be imported here makes of a small task, and of the claims."""
+def all_results() -> dict[str, Any]:
+    """The results of the importable package for a small task, and for the claims."""
     from tinyattn.report.claims import as_dict
     from tinyattn.theory import CLAIMS, REMARKS, judge_all
 
@@ -33,7 +33,7 @@ def all_answers() -> dict[str, Any]:
 
 
 def job() -> dict[str, Any]:
-    """The job by command: what a small model answers, and its last losses, in float32."""
+    """The job by commands: the answers of a small model, and its last losses, in float32."""
     from click.testing import CliRunner
 
     from tinyattn.cli import main
@@ -53,11 +53,11 @@ def job() -> dict[str, Any]:
 
 
 def trained(optimizer: str) -> dict[str, Any]:
-    """Ten steps of a small GPT with dropout: the losses, one without dropout, and two texts."""
+    """Ten steps of a small GPT with dropout: the losses, one without dropout, two generations."""
     from tinyattn import no_grad, ops
     from tinyattn.data.batches import PAD, Batch, pad_rows
     from tinyattn.models import GPT, GPTConfig, generate
-    from tinyattn.noise import Noise
+    from tinyattn.rng import DropoutRNG
     from tinyattn.training import make_optimizers
     from tinyattn.training.fit import step
 
@@ -65,14 +65,14 @@ def trained(optimizer: str) -> dict[str, Any]:
     model = GPT(config, seed=1)
     model.astype("float64")
 
-    def loss(batch: Batch, noise: Noise | None, divisor: float) -> Any:
-        logits = model(batch.inputs, noise=noise)
+    def loss(batch: Batch, dropout_rng: DropoutRNG | None, divisor: float) -> Any:
+        logits = model(batch.inputs, dropout_rng=dropout_rng)
         return ops.cross_entropy(logits, batch.targets, ignore=PAD, divisor=divisor)
 
     rng = np.random.default_rng(0)
 
     def batch() -> Batch:
-        """Texts of several lengths, each of which counts upwards."""
+        """Sequences of several lengths, each of which counts upwards."""
         starts, lengths = rng.integers(1, 19, 6), rng.integers(3, 16, 6)
         texts = [1 + np.arange(s, s + n + 1) % 19 for s, n in zip(starts, lengths, strict=True)]
         longest = int(lengths.max())
@@ -99,7 +99,7 @@ def copied(there: Path, *without: str) -> Path:
 
 
 def run(folder: Path, *arguments: str) -> str:
-    """Run Python with the package in a folder; returns what it printed."""
+    """Run Python with the package in a folder. Returns: what it printed."""
     command = [sys.executable, "-P", *arguments]
     settings = {"PYTHONPATH": str(folder), "OPENBLAS_NUM_THREADS": "1"}
     found = subprocess.run(
@@ -109,7 +109,7 @@ def run(folder: Path, *arguments: str) -> str:
     return found.stdout
 
 
-def test_without_the_engine_room_all_answers_are_the_same(tmp_path: Path) -> None:
+def test_without_the_engine_room_all_results_are_the_same(tmp_path: Path) -> None:
     plain, whole = (
         json.loads(run(copied(tmp_path / name, *rooms), __file__, *rooms))
         for name, rooms in (("plain", ENGINE_ROOM), ("whole", ()))
@@ -134,12 +134,12 @@ for module in pkgutil.walk_packages(tinyattn.__path__, "tinyattn."):
 print(tinyattn.__file__)
 """
 GO_WITH = {"kernels": [], "measure": [], "parallel": ["measure"]}
-"""Of each room what is of no use without it: how threads share the work is what is measured."""
+"""For each room, another one that is useless without it: measure/ measures the threads."""
 
 
 @pytest.mark.parametrize("rooms", [*((room,) for room in ENGINE_ROOM), ENGINE_ROOM], ids=" ".join)
-def test_a_room_may_be_deleted_alone_or_all_of_them(rooms: tuple[str], tmp_path: Path) -> None:
-    """All that is left can be imported, the command line too."""
+def test_each_room_may_be_deleted_and_all_of_them(rooms: tuple[str], tmp_path: Path) -> None:
+    """All that is left can be imported, also the command line."""
     folder = copied(tmp_path, *rooms)
     useless = [name for room in rooms for name in GO_WITH[room]]
     found = run(folder, "-c", IMPORT_ALL, *useless)
@@ -147,10 +147,10 @@ def test_a_room_may_be_deleted_alone_or_all_of_them(rooms: tuple[str], tmp_path:
 
 
 if __name__ == "__main__":
-    # An editable install has a finder that would take what is missing from the checkout.
+    # An editable install has a finder that would import the missing files from the checkout.
     sys.meta_path[:] = [finder for finder in sys.meta_path if "editable" not in str(finder)]
     import tinyattn
 
     assert tinyattn.__file__ == str(Path.cwd() / "tinyattn" / "__init__.py")
     assert not any(Path("tinyattn", room).exists() for room in sys.argv[1:])
-    print(json.dumps(all_answers()))
+    print(json.dumps(all_results()))

@@ -1,4 +1,4 @@
-"""What the documentation says is so: code runs, figures are drawn, files exist, commands parse."""
+"""The documentation is right: code runs, figures are drawn, files exist, commands parse."""
 
 import contextlib
 import doctest
@@ -7,6 +7,7 @@ import io
 import pkgutil
 import re
 import shlex
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 
 import tinyattn
+from tinyattn.attention import ATTENTION
 from tinyattn.cli import main
 from tinyattn.tasks.recipe import recipe_names
 from tinyattn.tensor import OPS
@@ -22,7 +24,8 @@ from tinyattn.tensor import OPS
 ROOT = Path(__file__).parents[1]
 DERIVATIONS = sorted((ROOT / "derivations").glob("[0-9]*.md"))
 PAGES = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "derivations/README.md")),
-         *sorted((ROOT / "benchmarks").glob("*.md")), *DERIVATIONS]  # fmt: skip
+         *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "benchmarks").glob("*.md")),
+         *DERIVATIONS]  # fmt: skip
 SOURCES = [*sorted((ROOT / "tinyattn").rglob("*.py")), *sorted((ROOT / "examples").glob("*.py"))]
 
 PYTHON = re.compile(r"^```python\n(.*?)^```\n(?:\n*```text\n(.*?)^```$)?", re.M | re.S)
@@ -45,7 +48,7 @@ every_derivation = pytest.mark.parametrize("page", DERIVATIONS, ids=name_of)
 
 @pytest.fixture
 def ops_restored() -> Iterator[None]:
-    """A page may define an operation of its own, and a wrong one at that."""
+    """A page may define its own operation, even a wrong one."""
     before = dict(OPS)
     yield
     OPS.clear()
@@ -54,7 +57,7 @@ def ops_restored() -> Iterator[None]:
 
 @pytest.fixture
 def studio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A page runs in a folder of its own, with an empty figures/ to draw into."""
+    """A page runs in its own folder, with an empty figures/ for its pictures."""
     (tmp_path / "figures").mkdir()
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -82,7 +85,7 @@ def drawing_without_a_screen(page: Path) -> Iterator[None]:
 
 
 @every_page
-def test_python_on_a_page_prints_and_draws_what_the_page_says(
+def test_python_on_a_page_prints_and_draws_what_the_page_shows(
     page: Path, studio: Path, ops_restored: None
 ) -> None:
     text = page.read_text("utf-8")
@@ -116,10 +119,10 @@ def test_examples_in_docstrings_are_right() -> None:
 
 
 def assert_same_picture(new: Path, kept: Path) -> None:
-    """The picture in the repository is what the page draws now.
+    """The picture in the repository is the one that the page draws now.
 
-    Versions of matplotlib place letters differently: pixels are compared where the version is the
-    same, and else only the size.
+    Versions of matplotlib place letters differently: pixels are compared if the version is the
+    same, otherwise only the size.
     """
     from PIL import Image  # matplotlib has it
 
@@ -150,7 +153,7 @@ def test_files_that_are_named_exist(file: Path) -> None:
 
 
 @every_derivation
-def test_code_is_where_a_derivation_says(page: Path) -> None:
+def test_code_is_where_a_derivation_points(page: Path) -> None:
     named = IMPLEMENTED.findall(page.read_text("utf-8"))
     assert named
     for name, path in named:
@@ -166,17 +169,31 @@ def test_derivations_are_listed_in_reading_order() -> None:
 
 
 def documented_commands() -> list[str]:
-    """Without the remarks behind them, from the README and from the commands' own help."""
+    """From the README and from the help of the commands, without the comments behind them."""
     help_texts = [command.help or "" for command in (main, *main.commands.values())]
     texts = [page.read_text("utf-8") for page in PAGES] + help_texts
     lines = [line for text in texts for line in COMMAND.findall(text)]
     return sorted({re.split(r"\s{2,}|\s#", line)[0] for line in lines})
 
 
+@pytest.fixture
+def own_attention(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A folder where a page's reader has the examples, and a copy of one as a file of his own."""
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    shutil.copy(ROOT / "examples/05_your_own_attention.py", tmp_path / "my_window.py")
+    monkeypatch.chdir(tmp_path)
+    known = {**ATTENTION}
+    yield
+    for name in ATTENTION.keys() - known.keys():
+        del ATTENTION[name]
+
+
 @pytest.mark.parametrize("line", documented_commands())
-def test_commands_that_are_shown_can_be_typed(line: str) -> None:
+def test_commands_that_are_shown_can_be_typed(line: str, own_attention: None) -> None:
     name, *args = shlex.split(line)
     assert name in main.commands
+    if not args:
+        return  # a text may name a command without what it needs
     parent = click.Context(main, **main.context_settings)
     context = main.commands[name].make_context(name, args, parent=parent)
     assert context.params.get("recipe") in (None, *recipe_names())
@@ -195,7 +212,7 @@ def test_options_and_recipes_that_the_readme_mentions_exist() -> None:
 
 @every_derivation
 def test_formulas_and_paragraphs_survive_markdown(page: Path) -> None:
-    """An escaped mark loses its backslash, and marks in pairs become emphasis."""
+    """An escaped character loses its backslash, and paired characters become emphasis."""
     text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text("utf-8"), flags=re.S)
     assert "$" not in MATHS.sub("", text)
     assert not BLOCK.search(text), "a line inside a paragraph that Markdown takes for a list"

@@ -1,4 +1,4 @@
-"""The examples run and show what they promise."""
+"""The examples run and print the right results."""
 
 import ast
 import re
@@ -15,7 +15,7 @@ EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    """Run the example with a number, as a user would; returns what it prints."""
+    """Run the example with a number, as a user would. Returns: what it prints."""
 
     def run(number: int) -> str:
         (path,) = [e for e in EXAMPLES if e.name.startswith(f"{number:02d}_")]
@@ -27,7 +27,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
-def test_an_example_compiles_says_how_to_run_it_and_finds_its_imports(path: Path) -> None:
+def test_an_example_compiles_names_its_command_and_finds_its_imports(path: Path) -> None:
     tree = ast.parse(path.read_text("utf-8"))
     assert f"python examples/{path.name}" in (ast.get_docstring(tree) or "")
     compile(tree, path.name, "exec")
@@ -57,14 +57,14 @@ def test_a_head_by_hand_is_the_head_of_the_package(run) -> None:
     assert "first output is the first value: True\n" in printed
 
 
-def test_a_block_of_your_own_is_known_everywhere(run) -> None:
+def test_an_attention_type_of_your_own_can_be_used_everywhere(run) -> None:
     try:
         printed = run(5)
     finally:
         ATTENTION.pop("window", None)
-    assert "  x x x . . . . . .\n  x x x x . . . . .\n" in printed  # both ways
+    assert "  x x x . . . . . .\n  x x x x . . . . .\n" in printed  # bidirectional
     assert "  x . . . . . . . .\n  x x . . . . . . .\n  x x x . . . . . .\n" in printed  # causal
-    assert printed.count("knows of the first after 4 layers") == 2
+    assert printed.count("depends on the first after 4 layers") == 2
     assert "gradients are right: True\n" in printed
     assert re.search(
         r"last position: \[0\. +0\. +0\. +0\. +0\. +0\. +0\.33 0\.33 0\.3[34]\]", printed
@@ -74,11 +74,11 @@ def test_a_block_of_your_own_is_known_everywhere(run) -> None:
 def test_a_longer_query_copies_a_word(run) -> None:
     printed = run(6)
     shares = re.findall(r"^    (\w+) +(#*) +(\d\.\d+)$", printed, re.M)
-    asked = [float(share) for word, _, share in shares if word == "rain"]
-    assert asked == [0.1, 0.232, 0.5, 0.99]
+    wanted = [float(share) for word, _, share in shares if word == "rain"]
+    assert wanted == [0.1, 0.232, 0.5, 0.99]
     assert all(len(marks) == round(40 * float(share)) for _, marks, share in shares)
     assert sum(float(share) for *_, share in shares[-10:]) == pytest.approx(1, abs=0.005)
-    assert "over 50,256 others: 15.42\n" in printed
+    assert "than 50,256 others: 15.42\n" in printed
 
 
 def test_queries_average_and_mix_colours(run) -> None:
@@ -96,7 +96,7 @@ def test_queries_average_and_mix_colours(run) -> None:
     assert list([*last.values()][-1].values()) == [0.5, 0.05, 0.2, 0.1, 0.15]
 
 
-def test_a_key_of_random_length_makes_two_humps_as_the_law_says(run) -> None:
+def test_a_key_of_random_length_has_two_modes_as_the_law_predicts(run) -> None:
     printed = run(8)
     drawn = re.findall(r"variance (\S+), by the law (\S+); humps: (\d)", printed)
     assert [humps for _, _, humps in drawn] == ["1", "1", "2"]
@@ -109,28 +109,28 @@ def test_a_key_of_random_length_makes_two_humps_as_the_law_says(run) -> None:
     assert min(last[0], last[-1]) > 10 * last[5] > 0  # at the ends, not in the middle
 
 
-def test_two_heads_are_steadier_and_one_that_repels_is_steadiest(run) -> None:
-    near, other = run(9).split("another key is")
+def test_two_heads_vary_less_and_one_that_repels_varies_least(run) -> None:
+    near, other = run(9).split("another key has a random length")
     one, two, repelling = map(float, re.findall(r"variance (\S+),", near))
     assert one > 10 * two > 1000 * repelling
     assert "    0 |   .    .    .    .    . 100%    .    .    .    .    . | 1\n" in near
     one, two, repelling = map(float, re.findall(r"variance (\S+)", other))
-    assert repelling > 1000 * max(one, two)  # its price
+    assert repelling > 1000 * max(one, two)  # its disadvantage
 
 
-def test_a_construction_copies_what_it_was_not_asked_for(run) -> None:
+def test_a_construction_also_copies_orthogonal_inputs(run) -> None:
     plain, right, wrong = re.split(r"^(?:Q and V|a Q that).*$", run(10), flags=re.M)
     assert re.search(r"0\.02 .* 0\.96 ##########  0\.02 .*c_2 = \+0\.96 u_a \+0\.04 u_b", plain)
     assert "c_1 = +0.98 u_b -0.96 u_c\n" in right
     assert "c_2 = +0.98 u_b -0.02 u_c\n" in right
-    assert "c_1 = 0\n" in wrong  # and yet x_1 likes x_3 better than itself
+    assert "c_1 = 0\n" in wrong  # although the score of x_1 for x_3 is larger than that for x_1
     missed = re.findall(r"(\S+)%: β = .* wrong by (\S+)%", wrong)
     assert [float(weight) for weight, _ in missed] == [10, 1, 0.1]
     for weight, error in missed:  # √2/(2 + E) of u_b, where 2/(2 + E) is the weight
         assert float(error) == pytest.approx(float(weight) / 2**0.5, abs=0.006)
 
 
-def test_cold_text_goes_round_in_circles_and_a_patient_model_as_late_as_can_be(run) -> None:
+def test_text_at_low_temperature_repeats_itself_and_a_de_bruijn_sequence_late(run) -> None:
     printed = run(11)
     repeats = re.findall(r"^temperature (\S+): .* after (\d+) letters; (\d+)", printed, re.M)
     assert [temperature for temperature, _, _ in repeats] == ["0", "0.3", "1", "3"]
@@ -138,12 +138,12 @@ def test_cold_text_goes_round_in_circles_and_a_patient_model_as_late_as_can_be(r
     most = int(re.search(r"within (\S+) of them", printed)[1].replace(",", ""))
     assert max(first) < most == 50**2 + 2
     assert different == tuple(sorted(different)) and different[0] < 20 and different[-1] > 200
-    before, period = re.search(r"after (\d+) pairs, (\d+) pairs come again", printed).groups()
+    before, period = re.search(r"after (\d+) pairs, a cycle of (\d+) pairs", printed).groups()
     assert int(before) + int(period) == different[0] == first[0] - 2
     assert "in in in in in in" in printed
-    assert "a pair again after 102 words" in printed
-    patient = printed.splitlines()[-1].strip()
-    assert len(patient) == 102 and len({patient[i : i + 2] for i in range(101)}) == 100
+    assert "a pair occurs again after 102 words" in printed
+    latest = printed.splitlines()[-1].strip()
+    assert len(latest) == 102 and len({latest[i : i + 2] for i in range(101)}) == 100
 
 
 @pytest.mark.slow
@@ -153,7 +153,7 @@ def test_a_gpt_learns_to_add(run) -> None:
 
 
 @pytest.mark.slow
-def test_a_gpt_learns_from_a_text_and_writes(run) -> None:
+def test_a_gpt_learns_from_a_text_and_generates(run) -> None:
     printed = run(4)
     losses = [float(loss) for loss in re.findall(r"^step .* loss (\S+)", printed, re.M)]
     assert losses[-1] < losses[0] / 2

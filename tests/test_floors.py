@@ -1,4 +1,4 @@
-"""The book can be read from front to back: nothing leans on what comes later."""
+"""The book can be read from front to back: no file depends on a later one."""
 
 import ast
 import os
@@ -37,8 +37,8 @@ def test_a_file_needs_only_files_before_its_own(name: str) -> None:
 
 
 @every_listed_file
-def test_nobody_names_the_engine_room(name: str) -> None:
-    """Deleted, it must not be missed: not even for annotations, or by a string. The command line
+def test_no_file_names_the_engine_room(name: str) -> None:
+    """Not even for annotations, or in a string, so that it can be deleted. The command line
     looks for commands there."""
     if name.startswith((*ENGINE_ROOM, "cli/")):
         return
@@ -48,13 +48,13 @@ def test_nobody_names_the_engine_room(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MILESTONES)
-def test_little_stands_before_what_a_reader_wants_to_reach(name: str) -> None:
+def test_few_lines_come_before_a_milestone(name: str) -> None:
     file, most = MILESTONES[name]
     assert before(file) <= most
 
 
 @every_listed_file
-def test_a_file_says_in_which_room_it_stands(name: str) -> None:
+def test_a_file_names_its_room(name: str) -> None:
     first = (ast.get_docstring(ast.parse(READ[name].read_text())) or "").partition("\n")[0]
     if name.startswith(ENGINE_ROOM):
         assert first.startswith("Engine room"), first
@@ -64,13 +64,13 @@ def test_a_file_says_in_which_room_it_stands(name: str) -> None:
         assert re.match(rf"Chapter {chapters()[name]}\b", first), first
 
 
-def test_no_file_leans_on_itself_by_a_detour() -> None:
+def test_there_are_no_import_cycles() -> None:
     graph = {name: needs(file) for name, file in READ.items()}
-    TopologicalSorter(graph).prepare()  # raises CycleError, with the detour
+    TopologicalSorter(graph).prepare()  # raises CycleError, with the cycle
 
 
 def test_importing_tinyattn_imports_neither_cupy_nor_matplotlib(tmp_path: Path) -> None:
-    """With stand-ins for both, so that the test means something where they are not installed."""
+    """Both are replaced, so that the test is useful also where they are not installed."""
     for name in ("cupy", "matplotlib"):
         (tmp_path / f"{name}.py").touch()
     look = "import sys, tinyattn, tinyattn.cli; print({'cupy', 'matplotlib'} & {*sys.modules})"
@@ -82,8 +82,8 @@ def test_importing_tinyattn_imports_neither_cupy_nor_matplotlib(tmp_path: Path) 
     assert run.stdout.strip() == "set()"
 
 
-def test_a_build_takes_nothing_from_an_earlier_one(tmp_path: Path) -> None:
-    """By the setup.py of this package, in a small package with a module that was renamed."""
+def test_a_build_contains_nothing_of_an_earlier_one(tmp_path: Path) -> None:
+    """With the setup.py of this package, in a small package with a renamed module."""
     pytest.importorskip("setuptools")
     (tmp_path / "setup.py").write_bytes((Path(__file__).parents[1] / "setup.py").read_bytes())
     (tmp_path / "pyproject.toml").write_text(
@@ -104,33 +104,33 @@ def test_a_build_takes_nothing_from_an_earlier_one(tmp_path: Path) -> None:
 
 
 class WithoutText(ast.NodeTransformer):
-    """Drops docstrings; comments are not in the tree to begin with."""
+    """Removes docstrings; a syntax tree has no comments."""
 
     def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
         is_text = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
         return None if is_text else node
 
 
-def test_only_one_file_of_the_book_knows_cupy() -> None:
-    """Also not by way of a string that is imported."""
+def test_only_one_file_of_the_book_imports_cupy() -> None:
+    """Also not by the name in a string."""
     knows = {
         name
         for name, file in READ.items()
         if "cupy" in ast.unparse(WithoutText().visit(ast.parse(file.read_text())))
     }
-    assert knows == {"gpu", "parallel/ranks"}
+    assert knows == {"gpu", "parallel/mpi"}
 
 
 @pytest.mark.parametrize("name", OPS)
-def test_an_op_says_its_equations(name: str) -> None:
+def test_the_docstring_of_an_op_has_its_equations(name: str) -> None:
     text = OPS[name].__doc__ or ""
     for field in ("Forward:  ", "Backward: ", "Shapes:   "):
         assert f"\n    {field}" in text, f"{name} has no field {field!r}"
 
 
 @every_file
-def test_what_is_public_says_what_it_is(file: Path) -> None:
-    """An operator's meaning is known from the language, that of an op from its fields."""
+def test_public_names_have_docstrings(file: Path) -> None:
+    """Except operators, which the language defines, and ops, whose fields are tested above."""
     owners: list[tuple[str, ast.Module | ast.ClassDef]] = [("", ast.parse(file.read_text()))]
     for prefix, owner in owners:
         assert ast.get_docstring(owner), f"{file.name}: {prefix or 'the file'} has no docstring"
@@ -141,10 +141,17 @@ def test_what_is_public_says_what_it_is(file: Path) -> None:
                 if any(
                     re.search(r"\.setter$|^overload$", ast.unparse(d)) for d in node.decorator_list
                 ):
-                    continue  # the property, or the function, has said it
+                    continue  # the property, or the function, has it
                 assert ast.get_docstring(node), f"{file.name}: {prefix}{node.name} has none"
 
 
 def test_files_are_short() -> None:
-    """Up to 300 lines, so that one can be read at a sitting."""
+    """At most 300 lines, so that a file can be read at once."""
     assert not [file.name for file in FILES if len(file.read_text().splitlines()) > 300]
+
+
+def test_the_page_on_reading_has_these_numbers() -> None:
+    """`python tests/reading_order.py` prints the table; copy it to docs/reading.md."""
+    page = (Path(__file__).parents[1] / "docs/reading.md").read_text("utf-8")
+    for name, (file, most) in MILESTONES.items():
+        assert f"| {name} | {file}.py | {before(file):,} | {most:,} |" in page

@@ -1,4 +1,4 @@
-"""The table of mistakes that the properties notice is up to date, and so are the mistakes."""
+"""The table of mistakes that the properties detect is up to date, and so are the mistakes."""
 
 import re
 from pathlib import Path
@@ -19,18 +19,18 @@ def test_a_mutant_changes_one_place(mutant: Mutant) -> None:
     assert Path(ROOT, PROPERTIES, mutant.first).exists()
 
 
-def test_the_page_has_all_mutants_and_who_noticed_them() -> None:
-    """Run the command on the page to write it anew."""
+def test_the_page_has_all_mutants_and_the_tests_that_detect_them() -> None:
+    """The command on the page writes it anew."""
     names = [mutant.name for mutant in MUTANTS]
     assert len(set(names)) == len(names) >= 45
-    noticed = {row[0]: row[3] for row in ROWS if len(row) == 5 and row[0] in names}
-    assert list(noticed) == names
+    detected = {row[0]: row[3] for row in ROWS if len(row) == 5 and row[0] in names}
+    assert list(detected) == names
     tests = {
         killer(f"{file.name}::{name}")
         for file in Path(ROOT, PROPERTIES).glob("test_*.py")
         for name in re.findall(r"^def (test_\w+)", file.read_text("utf-8"), re.M)
     }
-    assert set(noticed.values()) <= tests
+    assert set(detected.values()) <= tests
 
 
 def test_the_page_has_all_properties_as_the_tests_state_them() -> None:

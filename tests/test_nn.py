@@ -1,4 +1,4 @@
-"""Modules: finding, moving and storing what is learned; layers; positions."""
+"""Modules: finding, moving and storing parameters; layers; positions."""
 
 import copy
 import pickle
@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from tinyattn import Tensor, nn, ops
 from tinyattn.backend import asnumpy
 from tinyattn.nn import Module, Parameter, Role
-from tinyattn.noise import Noise
+from tinyattn.rng import DropoutRNG
 
 
 def rng() -> np.random.Generator:
@@ -23,7 +23,7 @@ def rng() -> np.random.Generator:
 
 
 class Pair(Module):
-    """Two layers in a list, one in another, a parameter of its own, and one that is tied."""
+    """Two layers in a list, one in a submodule, its own parameter, and a tied parameter."""
 
     def __init__(self) -> None:
         self.name = "not a parameter"
@@ -37,10 +37,10 @@ class Pair(Module):
 NAMES = ["scale", "layers.0.weight", "layers.0.bias", "layers.1.weight", "norms.0.gain",
          "norms.0.bias"]  # fmt: skip
 
-# Walking -----------------------------------------------------------------------------------
+# Names -------------------------------------------------------------------------------------
 
 
-def test_parameters_go_by_the_path_that_leads_to_them_each_once() -> None:
+def test_a_parameter_has_the_name_of_its_path_and_occurs_once() -> None:
     pair = Pair()
     assert [name for name, _ in pair.named_parameters()] == NAMES
     assert pair.parameter_count() == 2 + 6 + 3 + 6 + 2 + 2
@@ -51,7 +51,7 @@ def test_parameters_go_by_the_path_that_leads_to_them_each_once() -> None:
     "shelf", [tuple, set, lambda items: dict(enumerate(items)), lambda items: [1, items]]
 )
 @pytest.mark.parametrize("kept", [Parameter([1.0]), nn.LayerNorm(2)])
-def test_a_parameter_where_it_would_be_overlooked_is_refused(shelf: Any, kept: Any) -> None:
+def test_a_parameter_that_would_be_overlooked_is_refused(shelf: Any, kept: Any) -> None:
     module = Module()
     module.shelf = shelf([kept])  # type: ignore[attr-defined]
     with pytest.raises(
@@ -91,7 +91,7 @@ def test_to_moves_everything_and_keeps_ties_and_names(device: str) -> None:
 # State -------------------------------------------------------------------------------------
 
 
-def test_state_is_a_copy_and_load_state_brings_it_back(device: str) -> None:
+def test_state_is_a_copy_and_load_state_restores_it(device: str) -> None:
     one, other = Pair().to(device), Pair().to(device)
     for parameter in one.parameters():
         parameter.data = normal(*parameter.shape)
@@ -106,7 +106,7 @@ def test_state_is_a_copy_and_load_state_brings_it_back(device: str) -> None:
     assert other.tied is other.layers[0].weight
 
 
-def test_load_state_tells_all_that_is_wrong_and_changes_nothing() -> None:
+def test_load_state_names_all_mistakes_and_changes_nothing() -> None:
     pair = Pair()
     before, state = pair.state(), pair.state()
     del state["scale"]
@@ -127,7 +127,7 @@ def test_load_state_tells_all_that_is_wrong_and_changes_nothing() -> None:
         assert_array_equal(value, before[name])
 
 
-# Beginnings --------------------------------------------------------------------------------
+# Initial values ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_load_state_tells_all_that_is_wrong_and_changes_nothing() -> None:
         (nn.xavier_uniform, (2 / 300) ** 0.5, (6 / 300) ** 0.5),
     ],
 )
-def test_initial_values_have_the_size_they_should(init: Any, std: float, bound: float) -> None:
+def test_initial_values_have_the_right_size(init: Any, std: float, bound: float) -> None:
     values = init((100, 200), rng())
     assert values.dtype == np.float32
     assert values.std() == pytest.approx(std, rel=0.02)
@@ -185,13 +185,13 @@ def test_an_embedding_is_a_table() -> None:
     assert_array_equal(table(ids).numpy(), table.weight.numpy()[ids])
 
 
-def test_a_layer_drops_when_given_noise_and_only_then() -> None:
+def test_a_layer_has_dropout_only_with_a_dropout_rng() -> None:
     x = Tensor(X)
     drop, feed = nn.Dropout(0.5), nn.FeedForward(4, 8, rng=rng(), dropout=0.5)
     assert drop(x) is x
-    assert_array_equal(drop(x, Noise(1)).numpy(), ops.dropout(x, 0.5, Noise(1)).numpy())
+    assert_array_equal(drop(x, DropoutRNG(1)).numpy(), ops.dropout(x, 0.5, DropoutRNG(1)).numpy())
     feed = in_float64(feed)
-    assert_array_equal(feed(x, Noise(1)).numpy(), drop(feed(x), Noise(1)).numpy())
+    assert_array_equal(feed(x, DropoutRNG(1)).numpy(), drop(feed(x), DropoutRNG(1)).numpy())
     with pytest.raises(ValueError, match="rate must be at least 0 and at most 255/256"):
         nn.Dropout(1.0)
 
@@ -207,7 +207,7 @@ def test_learned_positions_are_rows_that_begin_at_zero() -> None:
     assert_array_equal(y.numpy(), [[4, 5], [6, 7]])
     y.sum().backward()
     assert_array_equal(positions.weight.grad.sum(axis=1), [0, 0, 2, 2, 0, 0])
-    with pytest.raises(ValueError, match="has 6 positions; got a text of 7"):
+    with pytest.raises(ValueError, match="has 6 positions; got a sequence of 7"):
         positions(5, 7)
 
 
@@ -215,12 +215,12 @@ def at(rotary: nn.Rotary, x: np.ndarray, position: int) -> np.ndarray:
     return rotary(Tensor(x[None, :]), position).numpy()[0]
 
 
-def test_rotary_turns_pairs_counterclockwise_each_at_its_rate() -> None:
+def test_rotary_rotates_pairs_counterclockwise_each_at_its_frequency() -> None:
     rotary = nn.Rotary(4, base=100.0)
-    turned = at(rotary, np.array([1.0, 0.0, 0.0, 2.0]), 3)
+    rotated = at(rotary, np.array([1.0, 0.0, 0.0, 2.0]), 3)
     fast, slow = 3 * 1.0, 3 * 0.1
     expected = [np.cos(fast), np.sin(fast), -2 * np.sin(slow), 2 * np.cos(slow)]
-    assert_allclose(turned, expected, rtol=1e-12)
+    assert_allclose(rotated, expected, rtol=1e-12)
 
 
 places = st.integers(0, 300)
@@ -237,8 +237,8 @@ def test_rotary_products_depend_on_the_distance_only(t: int, s: int, shift: int,
     assert_allclose(at(rotary, q, 0), q)
 
 
-def test_rotary_counts_from_where_it_is_told_on_every_device(device: str) -> None:
-    """Also beyond the 128 positions that its table begins with."""
+def test_rotary_counts_from_the_given_start_on_every_device(device: str) -> None:
+    """Also beyond the 128 positions of its first table."""
     x = normal(2, 200, 4)
     whole = nn.Rotary(4)(Tensor(x)).numpy()
     rotary = nn.Rotary(4)
@@ -268,7 +268,7 @@ def test_a_parameter_changes_in_place_and_a_tensor_does_not() -> None:
         Tensor([3.0], requires_grad=True).data -= 1
 
 
-def test_a_parameter_that_lives_elsewhere_changes_in_place_too() -> None:
+def test_a_parameter_on_another_device_changes_in_place_too() -> None:
     flat = np.zeros(4)
     w = Parameter(np.zeros(2))
     w.share(flat[1:3])

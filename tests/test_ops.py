@@ -1,4 +1,4 @@
-"""Every operation: the right value, the right gradient, and the rules of the house."""
+"""Every operation: its value, its gradient, and the rules for all operations."""
 
 import math
 from collections.abc import Callable
@@ -12,8 +12,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 import tinyattn
 from tinyattn import Tensor, gradcheck, ops
 from tinyattn.backend import asarray, asnumpy
-from tinyattn.noise import Noise
 from tinyattn.op import op as make_op
+from tinyattn.rng import DropoutRNG
 from tinyattn.tensor import OPS
 
 # The table of cases ------------------------------------------------------------------------
@@ -25,7 +25,7 @@ def test_every_op_has_cases() -> None:
 
 def test_every_op_is_public() -> None:
     assert OPS.keys() - {*ops.__all__} == set()
-    assert {*ops.__all__} - OPS.keys() == {"split", "stack"}  # made of other ops
+    assert {*ops.__all__} - OPS.keys() == {"split", "stack"}  # composed of other ops
     assert sorted({*ops.__all__}) == ops.__all__
     assert all(getattr(ops, name) is OPS[name] for name in OPS)
 
@@ -53,8 +53,8 @@ def test_float32_stays_float32(name: str, case: Case, device: str) -> None:
 
 
 @every_case
-def test_every_device_gives_the_same_numbers(name: str, case: Case, device: str) -> None:
-    """Values and gradients; on the CPU itself this says that a second run repeats the first."""
+def test_every_device_gives_the_same_values(name: str, case: Case, device: str) -> None:
+    """Values and gradients; on the CPU itself a second run repeats the first."""
     u = cotangent_of(case)
     here, leaves = case.gradients(name, case.leaves(), u), case.leaves(device)
     there = case.gradients(name, leaves, u)
@@ -65,7 +65,7 @@ def test_every_device_gives_the_same_numbers(name: str, case: Case, device: str)
 
 
 @every_case
-def test_inputs_are_left_alone(name: str, case: Case, device: str) -> None:
+def test_inputs_do_not_change(name: str, case: Case, device: str) -> None:
     leaves = case.leaves(device)
     arguments = case.with_floats([asnumpy(leaf.data).copy() for leaf in leaves])
     case.gradients(name, leaves, cotangent_of(case))
@@ -76,14 +76,14 @@ def test_inputs_are_left_alone(name: str, case: Case, device: str) -> None:
 
 @every_case
 def test_order_in_memory_does_not_matter(name: str, case: Case, device: str) -> None:
-    """A transposed tensor is a view whose rows are not next to one another in memory."""
-    turned = [Tensor(asnumpy(x.data).T, device=device, requires_grad=True) for x in case.leaves()]
-    y = case.call(name, [x.transpose() for x in turned])
+    """A transposed tensor is a view whose rows are not contiguous in memory."""
+    flipped = [Tensor(asnumpy(x.data).T, device=device, requires_grad=True) for x in case.leaves()]
+    y = case.call(name, [x.transpose() for x in flipped])
     u = cotangent_of(case)
     y.backward(asarray(u, device=device))
     expected, gradients = case.gradients(name, case.leaves(), u)
     assert_allclose(y.numpy(), expected, rtol=1e-12, atol=1e-14)
-    for x, gradient in zip(turned, gradients, strict=True):
+    for x, gradient in zip(flipped, gradients, strict=True):
         assert_allclose(asnumpy(x.grad).T, gradient, rtol=1e-12, atol=1e-13)
 
 
@@ -98,7 +98,7 @@ def test_stack_is_numpys_and_split_takes_it_apart(device: str) -> None:
     assert sizes == [(2, 1), (2, 0), (2, 2)]
 
 
-# Where slopes are a matter of choice, and numbers are extreme ---------------------------------
+# Slopes by convention, and extreme values -----------------------------------------------------
 
 
 def slope(function: Callable[[Tensor], Tensor], x: Any, device: str) -> list[float]:
@@ -147,7 +147,7 @@ NOT_CHOSEN: dict[str, Callable[[Tensor], Tensor]] = {
     "min": lambda x: -ops.stack([-x, x.detach() * 0.0]).min(axis=0),
     "tril": lambda x: ops.tril(ops.stack([x, x]))[0],
 }
-"""What gives 0 for a negative number, in which it has then no say, and x for the other."""
+"""Operations that give 0 for a negative number, which then contributes nothing, else x."""
 
 STEEP_AT_0: dict[str, Callable[[Tensor], Tensor]] = {
     "sqrt": ops.sqrt, "log": ops.log, "a power": lambda y: y**0.25,
@@ -166,7 +166,7 @@ def test_slope(claim: str, device: str) -> None:
 @pytest.mark.parametrize("steep", STEEP_AT_0)
 @pytest.mark.parametrize("choice", NOT_CHOSEN)
 @pytest.mark.filterwarnings("ignore:divide by zero")
-def test_what_was_not_chosen_has_no_say_however_steep_it_is_there(
+def test_what_was_not_chosen_contributes_nothing_however_steep_it_is(
     choice: str, steep: str, device: str
 ) -> None:
     """0·∞ would be NaN."""
@@ -190,7 +190,7 @@ STEEP_AND_UNUSED: dict[str, tuple[Callable[[Tensor], Tensor], float]] = {
 
 @pytest.mark.parametrize("name", STEEP_AND_UNUSED)
 @pytest.mark.filterwarnings("ignore:divide by zero", "ignore:overflow", "ignore:invalid value")
-def test_what_is_not_used_afterwards_has_no_say_either(name: str, device: str) -> None:
+def test_what_is_not_used_afterwards_contributes_nothing_either(name: str, device: str) -> None:
     """A gradient of 0 stays 0 where the slope is infinite."""
     function, at = STEEP_AND_UNUSED[name]
     used = asarray(np.array([True, False]), device=device)
@@ -198,7 +198,7 @@ def test_what_is_not_used_afterwards_has_no_say_either(name: str, device: str) -
     assert math.isfinite(found[0]) and found[1] == 0
 
 
-# Far out, where few digits are left: function, x, value, slope; in float32, or as said
+# Far from 0, where few digits are left: function, x, value, slope; float32 unless given
 FAR_OUT: dict[str, tuple[Callable[[Tensor], Tensor], list[float], list[float], list[float]]] = {
     "sigmoid near 0": (
         ops.sigmoid, [-12, -15, -17, -20],
@@ -255,7 +255,7 @@ FAR_OUT_IN_FLOAT64: dict[str, tuple[Callable[[Tensor], Tensor], list[float], lis
     ("dtype", "name"),
     [*(("float32", n) for n in FAR_OUT), *(("float64", n) for n in FAR_OUT_IN_FLOAT64)],
 )
-def test_far_out_values_and_slopes_keep_their_digits(dtype: str, name: str, device: str) -> None:
+def test_values_and_slopes_far_from_0_keep_their_digits(dtype: str, name: str, device: str) -> None:
     table = FAR_OUT if dtype == "float32" else FAR_OUT_IN_FLOAT64
     function, at, value, slopes = table[name]
     if device == "strict" and name.startswith(("gelu", "layer norm")):
@@ -271,10 +271,10 @@ def test_far_out_values_and_slopes_keep_their_digits(dtype: str, name: str, devi
 @pytest.mark.parametrize("of", ["keys", "values", "queries"])
 @pytest.mark.parametrize("how", ["allowed", "causal", "allowed, with dropout"])
 @pytest.mark.parametrize("T", [5, 70])
-def test_what_attention_hides_may_be_no_number(
+def test_hidden_keys_and_values_may_be_nan(
     T: int, how: str, of: str, bad: float, device: str
 ) -> None:
-    """The last three positions are hidden from the others, and nobody uses their answers."""
+    """The last three positions are hidden from the others, and their outputs are not used."""
     q, k, v, u = (np.random.default_rng(seed).normal(size=(2, T, 4)) for seed in range(4))
     u[:, -3:] = 0
     allowed = np.tri(T, dtype=bool) if how == "causal" else np.ones((T, T), bool)
@@ -283,9 +283,9 @@ def test_what_attention_hides_may_be_no_number(
 
     def run(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> list[np.ndarray]:
         leaves = [Tensor(a, requires_grad=True, device=device) for a in (q, k, v)]
-        noise = {"noise": Noise(5)} if options else {}
+        dropout_rng = {"dropout_rng": DropoutRNG(5)} if options else {}
         mask = () if how == "causal" else (asarray(allowed, device=device),)
-        y = ops.attention(*leaves, *mask, causal=how == "causal", **options, **noise)
+        y = ops.attention(*leaves, *mask, causal=how == "causal", **options, **dropout_rng)
         y.backward(asarray(u, device=device))
         return [y.numpy()[:, :-3], *(asnumpy(leaf.grad) for leaf in leaves)]
 
@@ -297,7 +297,7 @@ def test_what_attention_hides_may_be_no_number(
         assert_allclose(a, b, rtol=1e-9, atol=1e-12)
 
 
-def test_a_query_that_sees_nothing_may_be_no_number(device: str) -> None:
+def test_a_query_without_allowed_keys_may_be_nan(device: str) -> None:
     q, k = (Tensor(x, requires_grad=True, device=device)
             for x in ([[-math.inf, 1.0], [1.0, 1.0]], [[1.0, 2.0], [3.0, 4.0]]))  # fmt: skip
     allowed = asarray(np.array([[False, False], [True, False]]), device=device)
@@ -309,7 +309,7 @@ def test_a_query_that_sees_nothing_may_be_no_number(device: str) -> None:
 
 
 def test_hidden_keys_may_be_more_than_there_are_queries(device: str) -> None:
-    """The last query stands at the last key, also where numbers are not finite."""
+    """The last query is at the position of the last key, also where values are not finite."""
     q, k, v = (Tensor(normal(2, n, 3), device=device) for n in (4, 9, 9))
     spoilt = v.numpy()
     spoilt[:, 7] = math.inf
@@ -320,7 +320,7 @@ def test_hidden_keys_may_be_more_than_there_are_queries(device: str) -> None:
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-def test_what_softmax_and_cross_entropy_leave_out_may_be_no_number(bad: float, device: str) -> None:
+def test_what_softmax_and_cross_entropy_ignore_may_be_nan(bad: float, device: str) -> None:
     z = Tensor([1.0, bad, 2.0], requires_grad=True, device=device)
     ops.softmax(z, asarray(np.array([True, False, True]), device=device)).backward(
         asarray(np.array([1.0, bad, 3.0]), device=device)
@@ -334,7 +334,7 @@ def test_what_softmax_and_cross_entropy_leave_out_may_be_no_number(bad: float, d
     assert_array_equal(asnumpy(z.grad), [[-0.5, 0.5], [0, 0]])
 
 
-def test_impossible_classes_cost_infinitely_many_nats_and_others_stay_exact(device: str) -> None:
+def test_the_loss_of_impossible_classes_is_infinite_and_others_stay_exact(device: str) -> None:
     z = Tensor([-math.inf, 0.0, 0.0], device=device)
     assert_array_equal(z.softmax().numpy(), [0, 0.5, 0.5])
     assert_allclose(z.log_softmax().numpy(), [-math.inf, -math.log(2), -math.log(2)])
@@ -349,11 +349,11 @@ def test_cross_entropy_of_nothing_is_zero(device: str) -> None:
     assert_array_equal(asnumpy(z.grad), np.zeros((2, 3)))
 
 
-# Precision, places and plain operands ----------------------------------------------------------
+# Dtypes, devices and plain operands ------------------------------------------------------------
 
 
 @pytest.mark.parametrize("number", [2, 2.0, True, np.float64(2), np.int64(2), np.array([1.0, 2.0])])
-def test_plain_operands_adopt_the_precision(number: Any) -> None:
+def test_plain_operands_get_the_dtype_of_the_tensor(number: Any) -> None:
     x = Tensor([1.0, 2.0], dtype="float32")
     for y in (x + number, number - x, x * number, number / x, x**number, ops.maximum(number, x)):
         assert y.dtype == np.float32
@@ -361,7 +361,7 @@ def test_plain_operands_adopt_the_precision(number: Any) -> None:
     assert [y.dtype for y in options] == [np.float32, np.float32]
 
 
-def test_an_op_turns_plain_numbers_into_a_tensor() -> None:
+def test_an_op_converts_plain_numbers_to_a_tensor() -> None:
     assert_array_equal(ops.add([1, 2], 3).numpy(), [4, 5])
     assert ops.exp(0).item() == 1
 
@@ -384,8 +384,8 @@ def test_operators_are_ops() -> None:
     assert_array_equal((a > 2).astype(float), [[0, 0], [1, 1]])
 
 
-def test_data_may_be_changed_after_the_op_has_read_it() -> None:
-    """A batch's ids are often written into one array; the graph must not see the next batch."""
+def test_data_may_change_after_the_op() -> None:
+    """The ids of all batches are often written to one array; the graph needs those of its batch."""
     ids, index, wanted = np.array([0, 1]), np.array([1, 1]), np.array([True, False])
     weight = Tensor(np.ones((3, 1)), requires_grad=True)
     y = ops.embedding(weight, ids) + weight[index] + ops.where(wanted[:, None], weight[:2], 0.0)
@@ -399,7 +399,7 @@ def test_einsum_takes_the_equation_first_as_numpy_does() -> None:
     assert_allclose(ops.einsum("ij,jk->ik", a, b).numpy(), a @ b)
 
 
-# Mistakes that are told ------------------------------------------------------------------------
+# Errors ----------------------------------------------------------------------------------------
 
 M = np.arange(6.0).reshape(2, 3)
 Mistake = Callable[[Any], Any]  # takes x, the matrix M as a tensor
@@ -414,7 +414,7 @@ MISTAKES: dict[str, tuple[type[Exception], Mistake]] = {
     r"sum: unexpected argument 'keepdim'; did you mean 'keepdims'": (
         TypeError, lambda x: x.sum(axis=0, keepdim=True)),
     r"dropout: unexpected argument 'p'; did you mean 'rate'": (
-        TypeError, lambda x: ops.dropout(x, p=0.5, noise=None)),
+        TypeError, lambda x: ops.dropout(x, p=0.5, dropout_rng=None)),
     r"embedding: unexpected argument 'weights'; did you mean 'weight'": (
         TypeError, lambda x: ops.embedding(weights=x, ids=[0])),
     r"clip: low is an option, which has no gradient; got a Tensor": (
@@ -426,7 +426,7 @@ MISTAKES: dict[str, tuple[type[Exception], Mistake]] = {
         TypeError, lambda x: ops.einsum("ij,->ij", x, 2.0)),
     r"concatenate: .*\(2, 3\) and 1.0": (ValueError, lambda x: ops.concatenate([x, 1.0])),
     r"multiply: operands must be real": (TypeError, lambda x: x * [1j, 1, 1]),
-    r"add: tensors must share one precision": (TypeError, lambda x: x + x.astype("float32")),
+    r"add: tensors must share one dtype": (TypeError, lambda x: x + x.astype("float32")),
     r"matmul: inner sizes.*3 != 2; did you mean b.swapaxes": (ValueError, lambda x: x @ x),
     r"matmul: the right operand is a number": (ValueError, lambda x: x @ 2),
     r"linear: weight must be \(3, any\)": (ValueError, lambda x: ops.linear(x, x)),
@@ -482,7 +482,7 @@ MISTAKES: dict[str, tuple[type[Exception], Mistake]] = {
     r"softmax: ": (ValueError, lambda x: x[:, :0].softmax()),
     r"log_softmax: ": (ValueError, lambda x: x[:, :0].log_softmax()),
     r"softmax: allowed must be boolean": (TypeError, lambda x: ops.softmax(x, [1, 0, 1])),
-    r"softmax: allowed must fit x \(2, 3\); got \(4, 1, 1\)": (
+    r"softmax: allowed must broadcast to x \(2, 3\); got \(4, 1, 1\)": (
         ValueError, lambda x: ops.softmax(x, np.ones((4, 1, 1), bool))),
     r"where: condition must be boolean": (TypeError, lambda x: ops.where([1, 0, 1], x, 0.0)),
     r"clip: low must not be above high": (ValueError, lambda x: x.clip(1, 0)),
@@ -513,7 +513,7 @@ MISTAKES: dict[str, tuple[type[Exception], Mistake]] = {
         ValueError, lambda x: ops.embedding(x.expand_dims(0), [0])),
     r"embedding: ids must lie in 0..1; got -1..0": (
         IndexError, lambda x: ops.embedding(x, [0, -1])),
-    r"rotate: cos must be an array, where x lives; got tuple": (
+    r"rotate: cos must be an array on x's device; got tuple": (
         TypeError, lambda x: ops.rotate(x[:, :2], cos=[[1.0], [1.0]], sin=[[0.0], [0.0]])),
     r"rotate: .*got x \(2, 3\)": (ValueError, lambda x: ops.rotate(x, x[:, 0].data, x[:, 0].data)),
     r"cross_entropy: targets must have shape \(2,\)": (
@@ -521,10 +521,10 @@ MISTAKES: dict[str, tuple[type[Exception], Mistake]] = {
     r"cross_entropy: targets must lie in 0..2; got 0..3": (
         IndexError, lambda x: ops.cross_entropy(x, [0, 3])),
     r"dropout: rate must be at least 0 and at most 255/256": (
-        ValueError, lambda x: ops.dropout(x, rate=1.0, noise=Noise(0))),
-    r"attention: q and k must be equally wide": (
+        ValueError, lambda x: ops.dropout(x, rate=1.0, dropout_rng=DropoutRNG(0))),
+    r"attention: q and k must have equal widths": (
         ValueError, lambda x: ops.attention(x, x[:, :2], x)),
-    r"attention: the axes before .* equal in q, k and v, or 1; got \(2, 1, 3\), \(5, 1, 3\)": (
+    r"attention: the axes of .* must broadcast; got \(2, 1, 3\), \(5, 1, 3\)": (
         ValueError, lambda x: ops.attention(*[Tensor(np.ones((n, 1, 3))) for n in (2, 5, 1)]),
     ),
     r"attention: each key needs one value": (ValueError, lambda x: ops.attention(x, x, x[:1])),
@@ -536,13 +536,13 @@ MISTAKES: dict[str, tuple[type[Exception], Mistake]] = {
 
 
 @pytest.mark.parametrize("message", MISTAKES)
-def test_mistake_is_told(message: str) -> None:
+def test_a_mistake_raises_an_error(message: str) -> None:
     error, mistake = MISTAKES[message]
     with pytest.raises(error, match=message):
         mistake(Tensor(M))
 
 
-def test_an_op_that_forgets_its_gradient_is_told_what_it_has_to_return(
+def test_an_op_without_a_gradient_raises_an_error_that_names_what_to_return(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("tinyattn.op.OPS", dict(OPS))
@@ -560,7 +560,7 @@ def test_an_op_that_forgets_its_gradient_is_told_what_it_has_to_return(
         return x * 2, (lambda g: g.sum() * x[0],)
 
     x = Tensor([1.0, 2.0], requires_grad=True)
-    with pytest.raises(TypeError, match=r"twice: an op returns its value and, beside it, its vjp"):
+    with pytest.raises(TypeError, match=r"twice: an op returns its value and its vjp"):
         make_op(twice)(x)
     with pytest.raises(TypeError, match=r"pair: an op returns .* a tuple of 2 functions of g"):
         make_op(pair)(x, x)
@@ -570,10 +570,10 @@ def test_an_op_that_forgets_its_gradient_is_told_what_it_has_to_return(
         make_op(crooked)(x).sum().backward()
 
 
-def test_a_function_of_ones_own_may_have_a_name_that_is_taken(
+def test_a_users_function_may_have_the_name_of_a_formula(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It is not replaced by our kernel, and does not replace our formula."""
+    """It is not replaced by the package's kernel, and does not replace the package's formula."""
     monkeypatch.setattr("tinyattn.op.OPS", dict(OPS))
 
     def gelu(xp: Any, x: Any) -> Any:
@@ -590,13 +590,14 @@ def test_a_function_of_ones_own_may_have_a_name_that_is_taken(
 
 @pytest.mark.parametrize("scale", [1.0, 1e-30])
 def test_options_do_not_widen(scale: float) -> None:
-    """Numbers of NumPy and arrays without axes count as numbers."""
+    """NumPy scalars and arrays without axes are treated as Python numbers."""
     x = Tensor(np.array([[1.0, 2.0]]) * scale, dtype="float32", requires_grad=True)
     half, one = np.array(0.5), np.float64(1)
     for y in (
         x.clip(low=half), x.clip(high=half), ops.pad(x, np.array(1), value=half),
         ops.attention(x, x, x, scale=half), ops.layer_norm(x, [1, 1], [0, 0], eps=half),
-        ops.cross_entropy(x, [0], divisor=half), ops.dropout(x, rate=half, noise=Noise(0)),
+        ops.cross_entropy(x, [0], divisor=half),
+        ops.dropout(x, rate=half, dropout_rng=DropoutRNG(0)),
         x.clip(half, one), x.sum(axis=np.array(0)),
     ):  # fmt: skip
         x.zero_grad()
@@ -604,7 +605,7 @@ def test_options_do_not_widen(scale: float) -> None:
         assert (y.dtype, x.grad.dtype) == (np.float32, np.float32)
 
 
-def test_lists_and_arrays_name_axes_and_shapes_as_tuples_do() -> None:
+def test_axes_and_shapes_may_be_lists_and_arrays() -> None:
     x = Tensor(np.arange(6.0).reshape(1, 2, 3), requires_grad=True)
     for axes in ([2, 0], np.array([2, 0]), (np.int64(2), np.int8(0))):
         assert_array_equal(x.sum(axis=axes).numpy(), [3, 12])
@@ -626,7 +627,7 @@ def test_devices_do_not_mix() -> None:
             mistake()
 
 
-def test_indices_from_the_host_are_checked_before_a_device_reads_out_of_range() -> None:
+def test_indices_from_the_host_are_checked_before_a_device_uses_them() -> None:
     for index in (2, [0, 2], (slice(None), np.array([3])), np.array([0, -3])):
         with pytest.raises(IndexError, match="out of bounds"):
             Tensor(M, device="strict")[index]

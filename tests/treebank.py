@@ -1,4 +1,4 @@
-"""A made-up treebank: sentences of a small grammar, whose trees its tags and their order decide."""
+"""A made-up treebank: sentences of a small grammar; tags and their order determine the trees."""
 
 import numpy as np
 
@@ -8,11 +8,11 @@ WORDS = {"DET": ["the", "a"], "ADJ": ["big", "old", "red"], "NOUN": ["cat", "dog
          "VERB": ["sees", "likes"], "ADP": ["near", "with"], "PUNCT": ["."]}  # fmt: skip
 
 
-Phrase = list[tuple[str, str, bool]]  # tag, relation, whether the verb is the governor
+Phrase = list[tuple[str, str, bool]]  # tag, relation, whether the verb is the head (governor)
 
 
 def phrase(rng: np.random.Generator, relation: str) -> Phrase:
-    """A noun with what belongs to it."""
+    """A noun phrase."""
     before = [("ADP", "case", False)] if relation == "obl" else []
     between = [("ADJ", "amod", False)] * int(rng.integers(0, 2))
     return [*before, ("DET", "det", False), *between, ("NOUN", relation, True)]
@@ -35,13 +35,13 @@ def sentence(rng: np.random.Generator) -> Sentence:
 
 
 def documents(count: int, sentences: int = 4, seed: int = 0) -> list[list[Sentence]]:
-    """So many documents of so many sentences."""
+    """A list of documents, each with its sentences."""
     rng = np.random.default_rng(seed)
     return [[sentence(rng) for _ in range(sentences)] for _ in range(count)]
 
 
 def as_conllu(documents: list[list[Sentence]]) -> str:
-    """The same as a file."""
+    """The documents as the text of a CoNLL-U file."""
     lines = []
     for document in documents:
         lines.append("# newdoc")

@@ -6,41 +6,41 @@ The book, in reading order; a file imports only from files before its own:
     2 attention     ops/softmax, ops/dropout, ops/attention, ops/linear,
                     nn/module, nn/linear,
                     attention/masks, attention/block, attention/multihead
-    3 a GPT         ops/normalization, ops/gelu, ops/embedding, nn/layers, limits, noise,
+    3 a GPT         ops/normalization, ops/gelu, ops/embedding, nn/layers, limits, rng,
                     attention/cache, models/layer, models/gpt
     4 training      ops/loss, data/batches, training/optimizers, training/step, training/loop
     5 a task        data/forms, data/text, data/vocabulary, data/questions, checks,
                     data/corruption, tasks/task, tasks/examples, tasks/preparation,
                     tasks/knowledge
-    6 more of it    names, calls, switches, manners, gpu, gradcheck, services, threads, ops/, nn/,
-                    attention/table, models/config, attention/, models/, training/schedule,
-                    training/muon, training/registry, training/settings, data/files,
+    6 more of it    names, calls, switches, manners, gpu, gradcheck, services, workers, ops/, nn/,
+                    attention/lookup, models/config, attention/, models/, training/schedule,
+                    training/muon, training/optimizer_table, training/settings, data/files,
                     training/checkpoint, training/metrics, training/signals, training/ranks,
                     training/keep, training/fit, data/, training/, tasks/
     7 theory        theory/, theory/claims/
 
-What follows can be skipped: studies and tools that use the book, and what makes it fast, which may
-be deleted (dispatch.py says how that goes).
+The rest can be skipped. The wings are studies and tools that use the book. The engine room holds
+fast kernels, threads and measurements, and may be deleted (dispatch.py).
 
-    wings           parsing/, report/table, report/, cli/streams, cli/types, cli/options,
-                    cli/outputs, cli/, parsing/parse_command, parsing/commands
-    engine room     kernels/table, kernels/cpu/tiles, kernels/cpu/dropout, kernels/cpu/sums,
+    wings           parsing/, report/text_table, report/, cli/streams, cli/types, cli/own_code,
+                    cli/options, cli/outputs, cli/, parsing/parse_command, parsing/commands
+    engine room     kernels/register, kernels/cpu/tiles, kernels/cpu/dropout, kernels/cpu/sums,
                     kernels/cpu/pairs, kernels/cpu/selected, kernels/cpu/orthogonal, kernels/cpu/,
                     kernels/cuda/, parallel/threads, parallel/flat, parallel/, measure/,
                     measure/compare_command, measure/profile_command, measure/commands
 
-One letter an axis, and in nn/, attention/ and models/ one meaning:
+One letter names one axis. In nn/, attention/ and models/ the letters mean:
 
-    B batch             T query positions    S key positions    C model width
+    B batch             T query positions    S key positions    C width, d_model
     H heads             D head width         F feed-forward     V vocabulary
     L latents           R projected length   K block, segment   E value width
     G global blocks     M, N any
 
-Elsewhere too, but for these: in ops/ and kernels/ F is any width that a linear map makes, and K the
-axis that a product sums over; in kernels/cpu/pairs.py K are the keys of a tile and Q its queries;
-in kernels/cuda/ a program's T is the type of a number. Letters with an index, and those to which a
-line of shapes gives a shape, as W (C, F), are arrays. theory/ has the letters of the sheets, which
-its docstrings name.
+Other folders use the same letters, except these. In ops/ and kernels/, F is the output width of a
+linear map, and K the axis that a matrix product sums over. In kernels/cpu/pairs.py, a tile has K
+keys and Q queries. In kernels/cuda/, T is the C++ type of an element. A letter with an index, or
+with a shape in a line of shapes, as W (C, F), is an array. theory/ has the letters of the answer
+sheets, which are students' published solutions of assignment 5; its docstrings explain them.
 """
 
 from importlib import import_module

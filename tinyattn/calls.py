@@ -1,9 +1,9 @@
-"""Chapter 6: how an operation may be called.
+"""Chapter 6: the arguments of an operation.
 
-An operation takes arrays first and options by name; or all by position, as in NumPy. What users
-pass is made plain here: tensors are unwrapped, numbers and plain arrays adopt the tensors'
-precision, mixed devices and precisions are refused, options that are NumPy's become Python's, so
-that no precision is widened, and a name that does not exist is told with the nearest one that does.
+An operation takes arrays first and options by name; or all by position, as in NumPy. This file
+checks and converts them. It unwraps tensors, gives numbers and plain arrays the dtype of the
+tensors, and refuses mixed devices and dtypes. NumPy numbers among the options become Python
+numbers, because they would widen float32. The error for an unknown name suggests a known one.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from tinyattn.op import Source
 from tinyattn.tensor import Tensor
 
 SIMPLE = {bool, int, float, str, type(None)}
-"""What an option mostly is, and stays."""
+"""The types of most options. Their values are not converted."""
 
 
 class Signature:
     """The parameters of an operation: arrays, data without a gradient, and options.
 
     Args:
-        formula: of its parameters the first is the array module, one that is annotated `Index` or
-            `Mask` is data, and keyword-only ones are options.
+        formula: a function whose first parameter is the array module. A parameter with the
+            annotation `Index` or `Mask` is data; keyword-only parameters are options.
     """
 
     def __init__(self, formula: Function) -> None:
@@ -44,17 +44,17 @@ class Signature:
         self._kinds = [str(p.annotation) * (p.annotation in ("Index", "Mask")) for p in self.arrays]
 
     def kinds(self, count: int) -> list[str]:
-        """What each of `count` arrays is: "Index", "Mask", or "" if it has a gradient."""
+        """For each of `count` arrays: "Index", "Mask", or "" if it has a gradient."""
         return [""] * count if self.takes_list else self._kinds
 
     def bind(self, args: tuple[Any, ...], options: dict[str, Any]) -> list[Any]:
-        """The arrays in order. Array arguments leave `options`, options by position enter.
+        """The arrays in order. Arrays are removed from `options`, options by position are added.
 
-        Raises: TypeError, ValueError if there are too few arguments, too many, or unknown ones.
+        Raises: TypeError, ValueError for missing, surplus or unknown arguments.
         """
         if len(args) == len(self.arrays) and not self.takes_list and options.keys() <= self._known:
-            return list(args)  # as most are called
-        extra: tuple[Any, ...] = ()  # options that came by position
+            return list(args)  # the usual case
+        extra: tuple[Any, ...] = ()  # options given by position
         if self.takes_list:
             if args and isinstance(args[0], str):  # einsum("ij,jk->ik", a, b), as in NumPy
                 extra, args = args[:1], args[1:]
@@ -83,12 +83,12 @@ class Signature:
         return arrays
 
     def settle(self, options: dict[str, Any]) -> None:
-        """Make the numbers, shapes and axes among the options Python's; an index stays.
+        """Convert numbers, shapes and axes among the options to Python's types, but no index.
 
         Raises: TypeError for a Tensor, whose gradient would be lost.
         """
         for name, value in options.items():
-            if type(value) in SIMPLE:  # as most are
+            if type(value) in SIMPLE:
                 continue
             if isinstance(value, Tensor):
                 raise TypeError(f"{self.name}: {name} is an option, which has no gradient; got a "
@@ -100,7 +100,7 @@ class Signature:
         for name in options:
             if name in self.options:
                 continue
-            if name in ("dtype", "out"):  # NumPy has called a method: np.sum(x) is x.sum(dtype=..)
+            if name in ("dtype", "out"):  # np.sum(x) has called x.sum(dtype=.., out=..)
                 raise TypeError(
                     f"{self.name}: np.{self.name} would lose the gradient of a Tensor x: write "
                     f"ops.{self.name}(x) instead; got the argument {name!r}"
@@ -110,14 +110,14 @@ class Signature:
 
 
 def plain_number(value: Any) -> Any:
-    """A NumPy number as a Python number: it would widen float32. Anything else as it is."""
+    """A NumPy number, which would widen float32, as a Python number; other values unchanged."""
     if not isinstance(value, np.generic):
         return value
     return float(value) if value.dtype.kind == "f" else value.item()
 
 
 def _python(value: Any) -> Any:
-    """Numbers, shapes and axes as Python's; whatever else there is, as it is."""
+    """Numbers, shapes and axes in Python's types; other values unchanged."""
     if isinstance(value, np.ndarray) and (value.ndim == 0 or value.dtype.kind in "iu"):
         value = value.tolist()
     if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
@@ -133,9 +133,9 @@ def _signature(formula: Function) -> Signature:
 def plain(
     formula: Function, args: tuple[Any, ...], options: dict[str, Any]
 ) -> tuple[list[Any], list[Source]]:
-    """Each argument's array, and where its gradient goes. Options become Python's, in place.
+    """Each argument's array, and where its gradient goes. Options are converted in place.
 
-    Raises: TypeError, ValueError, IndexError with what does not fit.
+    Raises: TypeError, ValueError, IndexError for arguments that do not fit.
     """
     signature = _signature(formula)
     found = _unwrap(signature, signature.bind(args, options))
@@ -144,16 +144,16 @@ def plain(
 
 
 def _unwrap(signature: Signature, args: list[Any]) -> tuple[list[Any], list[Source]]:
-    """The raw values of `args`, and for each the node or leaf that its gradient goes to."""
+    """The arrays of `args`, and for each the node or leaf that its gradient goes to."""
     name, kinds = signature.name, signature.kinds(len(args))
     tensors = [a for a in args if isinstance(a, Tensor)]
-    if not tensors:  # the first plain operand sets the precision and the device
+    if not tensors:  # the first operand sets the dtype and the device
         first = kinds.index("")
         args[first] = Tensor(args[first])
         tensors = [args[first]]
     if len({t._data.dtype for t in tensors}) > 1:
         raise TypeError(
-            f"{name}: tensors must share one precision; got "
+            f"{name}: tensors must share one dtype; got "
             f"{' and '.join(str(t.dtype) for t in tensors)}; convert with .astype"
         )
     values: list[Any] = []
@@ -173,24 +173,24 @@ WANTED = {"": ("iubf", "real numbers"), "Index": ("iu", "integers"), "Mask": ("b
 
 
 def _operand(name: str, what: str, kind: str, value: Any, tensor: Tensor) -> Any:
-    """An argument without a gradient, made fit to meet `tensor`; indices as wide as NumPy's.
+    """An argument without a gradient, with the dtype and device of `tensor`; an index as intp.
 
-    Lists and numbers may move to the tensor's device, arrays may not. What an op keeps for its vjp
-    is a copy: later changes by its owner do not reach it.
+    Lists and numbers may move to the tensor's device, arrays may not. The operation keeps a copy
+    for its vjp, so later changes of the caller's array do not reach it.
     """
     value = value._data if isinstance(value, Tensor) else plain_number(value)
     if value is None or (not kind and isinstance(value, (bool, int, float))):
-        return value  # a Python number takes the array's precision
+        return value  # a Python number takes the array's dtype
     if is_array(value) and device_of(value).name != tensor.device:
         raise TypeError(
-            f"{name}: a tensor lives on {tensor.device} and an array on {device_of(value).name}; "
+            f"{name}: a tensor is on {tensor.device} and an array on {device_of(value).name}; "
             "move one of them with .to(device)"
         )
     array, (letters, words) = value if is_array(value) else np.asarray(value), WANTED[kind]
     if array.dtype.kind not in letters and (array.size or kind != "Index"):
         raise TypeError(f"{name}: {what} must be {words}; got {array.dtype}")
     if kind == "Index" and array.dtype == np.uint64 and isinstance(array, np.ndarray):
-        if array.size and array.max() > np.iinfo(np.intp).max:  # it would become a negative one
+        if array.size and array.max() > np.iinfo(np.intp).max:  # as intp it would be negative
             raise IndexError(f"{name}: {what} must be indices; got {array.max()}")
     dtype = {"": tensor.dtype, "Index": np.intp, "Mask": None}[kind]
     return asarray(array, dtype, device=tensor.device).copy()

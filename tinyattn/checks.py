@@ -1,8 +1,8 @@
-"""Chapter 5: settings whose numbers can be meant.
+"""Chapter 5: checking settings.
 
-What decides a result stands in dataclasses, whose numbers come from files and command lines. Their
-fields are checked here, all in the same words. Next: span corruption, the exercise of pretraining
-(data/corruption.py).
+All settings that decide a result are fields of dataclasses. Their values come from files and
+command lines, where NaN and infinity can be typed too. The functions here check them, with the same
+error messages for all. Next: span corruption, the objective of pretraining (data/corruption.py).
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from typing import Any
 from tinyattn.limits import MOST, MOST_POSITIONS, brief, integer, whole
 
 MOST_LAYERS = 10_000
-"""Each is many objects of Python's; the deepest that are known (DeepNet, 2022) have 1,000."""
+"""Each layer is many Python objects; the deepest known models (DeepNet, 2022) have 1,000 layers."""
 MOST_NUMBERS = 2**45
-"""Numbers of 4 bytes that fill the 2^47 bytes that a program can address on today's processors."""
+"""The most elements of 4 bytes: today's processors let a program address 2^47 bytes."""
 LARGEST = (2 - 2**-23) * 2.0**127
-"""The largest number of float32, in which models are trained."""
+"""The largest float32, the dtype in which models are trained."""
 SMALLEST = 2.0**-126
-"""The smallest above 0 that float32 keeps at full precision."""
+"""The smallest float32 above 0 that has all its digits (a normal number)."""
 
 
 def sizes(model: Any, *names: str) -> None:
-    """Check the sizes of a model's configuration, all of which must be above 0.
+    """Check the sizes in a model's configuration, all of which must be above 0.
 
-    Raises: ValueError with the first of these fields that cannot be meant.
+    Raises: ValueError with the name of the first field that is out of range.
     """
     most = {"context": MOST_POSITIONS, "layers": MOST_LAYERS}
     for name in names:
@@ -43,16 +43,16 @@ def settle(
     *,
     kept: Collection[str] = (),
 ) -> None:
-    """Check the numbers of a settings dataclass, and make them Python's own, as JSON needs them.
+    """Check the numbers in a settings dataclass, and turn them into Python's types, as JSON needs.
 
-    No setting is below 0, and a count is at most MOST. A real number is finite, also in float32.
+    No number may be below 0. An integer is at most MOST. A float is finite, also in float32.
 
     Args:
         settings: a frozen dataclass.
         above: the fields that must be above 0, also in float32.
-        most: the largest numbers of fields that end earlier.
-        kept: the fields that float32 must not take for 0, unless they are.
-    Raises: ValueError with the name of the first field that cannot be meant.
+        most: fields with a smaller upper limit, and that limit.
+        kept: the fields that must not round to 0 in float32 unless they are 0.
+    Raises: ValueError with the name of the first field that is out of range.
     """
     for field in fields(settings):
         name, value = field.name, getattr(settings, field.name)
@@ -80,14 +80,14 @@ def _real(name: str, value: Any) -> float:
         raise ValueError(f"{name} must be a number; got {brief(value)}")
     try:
         return float(value)
-    except OverflowError:  # a whole number beyond float64
+    except OverflowError:  # an integer too large for float64
         return math.inf
 
 
 def check_numbers(what: str, count: int) -> None:
-    """Raises: ValueError if no computer could hold so many numbers; `what` says what they are."""
+    """Raises: ValueError if no computer can hold so many elements; `what` names them."""
     if count > MOST_NUMBERS:
         raise ValueError(
-            f"{what}: {brief(count)} numbers, more than the 2^45 that a computer can address; "
+            f"{what}: {brief(count)} elements, more than the 2^45 that a computer can address; "
             "take smaller sizes"
         )

@@ -1,11 +1,10 @@
-"""Chapter 1: formula or kernel, or who computes.
+"""Chapter 1: dispatch, the choice between a formula and a kernel.
 
-What an operation means stands in this book as a *formula*: some lines of array code that run
-wherever arrays do. What makes it fast stands in *kernels*, in an engine room that a reader may skip
-and even delete. A kernel takes a formula's place on one device and must give the same. This table
-is where the book knows that kernels may exist: they enter themselves here (kernels/table.py), and
-`choose` says for each call who computes, and why not a kernel. Next: how a function of arrays
-becomes an operation on tensors (op.py).
+A *formula* defines an operation: a few lines of array code that run on every device. A *kernel*
+replaces a formula on one device. It is faster and must compute the same result. Kernels are in
+kernels/, the engine room. A reader may skip this folder and even delete it: then only formulas run.
+Kernels are added to the table below (kernels/register.py). For each call, `choose` returns the
+kernel, or the formula and the reason for it. Next: operations on tensors (op.py).
 """
 
 from __future__ import annotations
@@ -22,43 +21,44 @@ F = TypeVar("F", bound=Function)
 
 
 class Kernel(NamedTuple):
-    """What may stand in for a formula on one device."""
+    """A function that replaces a formula on one device."""
 
     run: Function  # it has the formula's signature
-    why_not: Function | None  # the same arguments -> why it cannot take them, or ""
+    why_not: Function | None  # the same arguments -> why the kernel cannot take them, or ""
 
 
 FORMULAS: dict[str, Function] = {}
-"""Every formula by name, the first one of it. `@op` enters them, and `@dispatched`."""
+"""Every formula by name. `@op` and `@dispatched` add it, unless an earlier one has that name."""
 KERNELS: dict[tuple[str, str], Kernel] = {}
-"""Every kernel by the name of its formula and the device."""
+"""Every kernel by the name of its formula and its device."""
 
 off: Counter[str] = Counter()
-"""Formulas whose kernels are switched off, "all" for every one; how often (switches.py)."""
+"""For a formula, or "all": the number of open contexts that switch kernels off (switches.py)."""
 observers: list[Callable[[Function, Function, str], Function]] = []
-"""Who looks on (measure/observer.py): each is given a formula, who computes and why not a kernel,
-and what it makes of these computes."""
+"""Hooks for measurements (measure/observer.py). Each receives the formula, the chosen function
+and the reason for the formula ("" for a kernel), and returns the function to call."""
 
 
 def choose(
     formula: Function, device: str, args: tuple[Any, ...], options: dict[str, Any]
 ) -> tuple[Function, str]:
-    """Who computes this call: the kernel and ""; or the formula, and why not a kernel."""
+    """The function to call: the kernel and "", or the formula and the reason for it."""
     name, run, reason = formula.__name__, formula, ""
     found = KERNELS.get((name, device)) if FORMULAS.get(name) is formula else None
-    if found is None:  # none was made, or it is for another formula of that name
+    if found is None:  # no kernel, or the kernel of an earlier formula of that name
         reason = "no kernel"
     elif off and ("all" in off or name in off):
         reason = "switched off"
-    elif not (found.why_not and args and (reason := found.why_not(*args, **options))):
-        run = found.run
-    for observer in observers:  # hardly ever one
+    else:  # a caller without args asks only whether a kernel is in use
+        reason = found.why_not(*args, **options) if found.why_not and args else ""
+        run = formula if reason else found.run
+    for observer in observers:  # usually there is none
         run = observer(formula, run, reason)
     return run, reason
 
 
 def dispatched(formula: F) -> F:
-    """Decorator: a function of an array module and arrays that may have kernels, but is no op."""
+    """Decorator for a function of arrays that may have kernels. It is no op: it has no vjp."""
     FORMULAS.setdefault(formula.__name__, formula)
 
     @functools.wraps(formula)

@@ -1,4 +1,4 @@
-"""Chapter 6: the device "cuda": CuPy is opened when somebody first asks for it.
+"""Chapter 6: the device "cuda", which is opened at its first use.
 
 A reader without a GPU can skip this. It is the only file of the book that imports CuPy.
 """
@@ -10,11 +10,11 @@ import os
 from tinyattn.backend import OPENERS, Device, get_device
 
 THREAD_STREAMS = "CUPY_CUDA_PER_THREAD_DEFAULT_STREAM"
-"""The environment variable that gives each thread its own queue of work for the GPU."""
+"""The environment variable that gives each thread its own CUDA stream (queue of work)."""
 
 
 def _open_cuda() -> Device:
-    """Import CuPy and look for a GPU. The import alone proves nothing: it works without a GPU."""
+    """Import CuPy and check that there is a GPU: the import also works without one."""
     try:
         import cupy
         from cupyx.scipy import special
@@ -27,8 +27,8 @@ def _open_cuda() -> Device:
         raise RuntimeError("device 'cuda': CuPy is installed, but found no NVIDIA GPU to use")
     if os.environ.get(THREAD_STREAMS, "0") not in ("", "0"):
         raise RuntimeError(
-            f"device 'cuda': {THREAD_STREAMS} lets threads not wait for each other's work on the "
-            "GPU, and a training step relies on it; unset it"
+            f"device 'cuda': with {THREAD_STREAMS} threads do not wait for each other's work on "
+            "the GPU, but a training step needs that they wait; unset it"
         )
     return Device("cuda", cupy, cupy.ndarray, cupy.asarray, cupy.asnumpy, special.erf)
 
@@ -37,9 +37,9 @@ OPENERS["cuda"] = _open_cuda
 
 
 def describe_gpu() -> list[str]:
-    """The GPU, its memory and what of that CuPy's pool holds, as lines for people.
+    """Lines of text about the GPU, its memory, and the part of it in CuPy's memory pool.
 
-    Raises: RuntimeError if there is none, see `get_device`.
+    Raises: RuntimeError if there is no GPU, see `get_device`.
     """
     cupy = get_device("cuda").xp
     facts = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)

@@ -1,4 +1,4 @@
-"""Chapter 6: trust, but verify.
+"""Chapter 6: gradient checking. Trust, but verify.
 
 A gradient is a promise about small changes: moving the inputs a little way along v must change
 the output, seen through u, by ⟨u, J v⟩. This file measures that change with two evaluations and
@@ -15,11 +15,11 @@ import numpy as np
 
 from tinyattn.backend import asarray, asnumpy
 from tinyattn.graph import no_grad
-from tinyattn.noise import generator
+from tinyattn.rng import generator
 from tinyattn.tensor import Tensor
 
 ROUNDING = 64 * np.finfo(np.float64).eps
-"""How far off an output may be, as a share of it: some operations, each rounded."""
+"""The relative error that an output may have from the rounding of some operations."""
 
 
 def gradcheck(
@@ -36,13 +36,13 @@ def gradcheck(
         function: takes Tensors, returns a Tensor or a sequence of Tensors.
         inputs: float64 arrays or Tensors at which to check, away from kinks (ties of max, 0 of
             abs), where no gradient exists.
-        directions: how many random pairs (v, u) to try, one input at a time and all at once.
+        directions: number of random pairs (v, u) for each input alone and for all inputs together.
         step: half the distance between the two evaluations, in units of the inputs.
-        tolerance: allowed difference, relative to the larger of both numbers. What rounding and
-            the finite step may add to it is found out and allowed too.
+        tolerance: largest difference, relative to the larger of both numbers. An estimate of the
+            errors from rounding and from the finite step is added to it.
     Returns: True.
-    Raises: AssertionError with both numbers if they differ; TypeError for float32 inputs, in which
-        rounding would hide what is to be seen.
+    Raises: AssertionError with both numbers if they differ; TypeError for float32 inputs, whose
+        rounding would hide the differences.
     """
     rng = generator(seed)
     leaves = [x if isinstance(x, Tensor) else Tensor(x) for x in inputs]
@@ -65,7 +65,7 @@ def gradcheck(
         measured = _quotient(function, x, v, u, step, device)
         sizes = sum(float(np.abs(a * y.numpy()).sum()) for a, y in zip(u, outputs, strict=True))
         allowed = tolerance * max(abs(promised), abs(measured)) + ROUNDING * sizes / step
-        if abs(promised - measured) > allowed:  # hardly ever: is it the step that is too long?
+        if abs(promised - measured) > allowed:  # rare: is the step too long?
             allowed += 2 * abs(measured - _quotient(function, x, v, u, 2 * step, device))
         if not abs(promised - measured) <= allowed:
             raise AssertionError(
@@ -79,7 +79,7 @@ def gradcheck(
 def _evaluate(
     function: Callable[..., Any], at: list[np.ndarray], device: str
 ) -> tuple[list[Tensor], list[Tensor]]:
-    """Fresh leaves with these values, and what the function makes of them."""
+    """New leaves with these values, and the outputs of the function for them."""
     leaves = [Tensor(a, requires_grad=True, device=device) for a in at]
     out = function(*leaves)
     return leaves, list(out) if isinstance(out, (list, tuple)) else [out]
@@ -89,7 +89,7 @@ def _quotient(
     function: Callable[..., Any], x: list[np.ndarray], v: list[np.ndarray], u: list[np.ndarray],
     h: float, device: str,
 ) -> float:  # fmt: skip
-    """How fast ⟨u, function⟩ changes at x along v, from its values h before and h behind x."""
+    """The central difference of ⟨u, function⟩ at x along v, with step h."""
     with no_grad():
         ahead, behind = (
             _evaluate(function, [a + s * d for a, d in zip(x, v, strict=True)], device)[1]
@@ -99,5 +99,5 @@ def _quotient(
 
 
 def _inner(a: list[np.ndarray], b: list[np.ndarray]) -> float:
-    """The inner product of two lists of arrays, taken as long vectors."""
+    """The inner product of two lists of arrays, each list taken as one long vector."""
     return sum(float(np.vdot(x, y)) for x, y in zip(a, b, strict=True))

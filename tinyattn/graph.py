@@ -1,11 +1,11 @@
-"""Chapter 1: how a gradient finds its way back.
+"""Chapter 1: the computation graph, or how a gradient finds its way back.
 
-Whoever computes y from x can note down, beside the value of y, how a change of the loss with y
-becomes a change of the loss with x: the *vjp* (vector-Jacobian product), a function from the
-gradient of y to the gradient of x. Such notes are the *nodes* of a graph that leads from the loss
-back to where everything began, the leaves. Visiting them from the newest to the oldest, and adding
-up what arrives at each, is the whole of automatic differentiation. Next: a tensor is an array that
-remembers how it was made (tensor.py).
+An operation computes y from x. Its *vjp* (vector-Jacobian product) takes dL/dy, the gradient of the
+loss L with respect to y, and returns dL/dx. It multiplies the vector dL/dy by the Jacobian, the
+matrix of all dy_i/dx_j. Operations with their vjps are the *nodes* of the computation graph. The
+graph leads from the loss back to the *leaves*, which are inputs and parameters. Backpropagation
+visits the nodes in reverse topological order and sums the gradients that arrive at each node. This
+is reverse-mode automatic differentiation. Next: the tensor, an array with a gradient (tensor.py).
 """
 
 from __future__ import annotations
@@ -24,21 +24,22 @@ _mode = threading.local()
 
 
 class Leaf(Protocol):
-    """Where a way back ends: something that was given, not computed."""
+    """A leaf of the graph: a tensor that no operation computed."""
 
-    version: int  # grows when its values are changed in place
+    version: int  # increased when the values are changed in place
 
     def describe(self) -> str:
         """Its name and shape, for error messages."""
 
 
 class Node:
-    """One operation in the graph: where its inputs came from and how to pull a gradient back.
+    """One operation in the graph: its inputs and its vjp (PyTorch: grad_fn).
 
-    `vjp(g)` gives, for the gradient g of the result, the gradient of each input. Inputs are other
-    nodes or leaves, never the results of operations: so an array that no vjp needs is freed as
-    soon as its user lets go. Numbers grow with time, so visiting nodes by falling number meets
-    every node after all of its users, without recursion.
+    `vjp(g)` returns d(loss)/d(input) for each input; g is d(loss)/d(result). `inputs` has leaves,
+    and for the result of an operation its node, not its tensor. So the graph keeps the array of a
+    result alive only if a vjp needs it. Nodes are numbered in the order of creation. Decreasing
+    numbers give a reverse topological order without recursion: the operations that use a result
+    come before the operation that computed it.
     """
 
     __slots__ = ("inputs", "name", "number", "versions", "vjp")
@@ -53,7 +54,7 @@ class Node:
         self.versions = [0 if isinstance(i, Node) else i.version for i in inputs]
 
     def pull(self, g: Array, keep: bool) -> Iterable[tuple[Node | Leaf, Array]]:
-        """Each input with its share of the gradient `g`; frees what was saved unless `keep`."""
+        """Pairs (input, gradient that this node contributes to it); frees the vjp unless `keep`."""
         if self.vjp is None:
             raise RuntimeError(
                 f"backward: the graph behind {self.name!r} was freed by an earlier backward; "
@@ -63,22 +64,22 @@ class Node:
             if not isinstance(source, Node) and source.version != version:
                 raise RuntimeError(
                     f"backward: {source.describe()} was changed in place after {self.name!r} used "
-                    "it (by an optimiser step?); compute the result again"
+                    "it (by an optimizer step?); compute the result again"
                 )
-        shares = zip(self.inputs, self.vjp(g), strict=True)
+        contributions = zip(self.inputs, self.vjp(g), strict=True)
         if not keep:
             self.inputs, self.versions, self.vjp = (), [], None
-        return shares
+        return contributions
 
 
 def sweep(start: Node | Leaf, cotangent: Array, *, keep: bool) -> list[tuple[Leaf, Array]]:
-    """Visit the nodes from the newest to the oldest, passing gradients to their inputs.
+    """Backpropagate `cotangent`, d(loss)/d(start), from the newest node to the oldest.
 
-    Returns: each leaf that was reached, with the sum of what arrived there.
+    Returns: each leaf that was reached, with its gradient: the sum of all contributions.
     """
     leaves: dict[int, Leaf] = {}
-    total: dict[int, Array] = {}  # id of a node or leaf -> gradient that has arrived so far
-    ours: set[int] = set()  # ids whose total is an array that nobody else holds
+    total: dict[int, Array] = {}  # id of a node or leaf -> sum of the contributions so far
+    owned: set[int] = set()  # ids whose total is a new array made here, so += may change it
     waiting: list[tuple[int, Node]] = []
 
     def receive(target: Node | Leaf, g: Array) -> None:
@@ -89,33 +90,30 @@ def sweep(start: Node | Leaf, cotangent: Array, *, keep: bool) -> list[tuple[Lea
                 heapq.heappush(waiting, (-target.number, target))
             else:
                 leaves[key] = target
-        elif key in ours:
+        elif key in owned:
             total[key] += g
         else:
             total[key] = total[key] + g
-            ours.add(key)
+            owned.add(key)
 
     receive(start, cotangent)
     while waiting:
         _, node = heapq.heappop(waiting)
         g = total.pop(id(node))
-        for source, share in node.pull(g, keep):
-            receive(source, share)
+        for source, contribution in node.pull(g, keep):
+            receive(source, contribution)
     return [(leaf, total[key]) for key, leaf in leaves.items()]
 
 
 def recording() -> bool:
-    """Whether ops in this thread remember how their results were made."""
+    """Whether operations in this thread record the graph (PyTorch: torch.is_grad_enabled)."""
     return not getattr(_mode, "paused", 0)
 
 
 @contextmanager
 def no_grad() -> Iterator[None]:
-    """Inside this context, in this thread, ops compute values only and remember nothing.
-
-    Such contexts are counted, so that they may end in any order, as in generators that take turns.
-    """
-    _mode.paused = getattr(_mode, "paused", 0) + 1
+    """A context in which operations of this thread compute values only and record no graph."""
+    _mode.paused = getattr(_mode, "paused", 0) + 1  # open contexts, which may end in any order
     try:
         yield
     finally:

@@ -1,9 +1,9 @@
-"""Chapter 3: numbers that can be meant.
+"""Chapter 3: checking numbers from users.
 
-Not every number that can be typed can be meant: NaN, infinity, a width for which no computer has
-memory, a seed with more bits than are used. Each of them would show far from where it was said, as
-an array's error, or, worse, not at all. So whoever takes a number from outside asks here. Next:
-random bits that need no state (noise.py).
+Some numbers that a user can type make no sense: a width for which no computer has memory, or a seed
+with more bits than are used. Without a check the error would appear far from its cause, or never.
+So code that takes a number from a user calls these functions. Next: a counter-based random number
+generator for dropout (rng.py).
 """
 
 from __future__ import annotations
@@ -13,21 +13,22 @@ import reprlib
 from typing import Any
 
 MOST = 2**31 - 1
-"""The largest count or size of one thing: what an index of a GPU's programs can hold."""
+"""The largest count or size: GPU kernels use 32-bit signed integers as indices."""
 MOST_POSITIONS = 2**24
-"""Of a text, and what attention makes of them: as far as float32 counts without gaps."""
+"""The maximum length of a sequence, and the maximum of an option of an attention type, such as a
+block size: float32 can represent all integers up to 2^24."""
 MOST_SEED = 2**64 - 1
-"""The largest seed: the random bits of dropout are mixed from 64 bits (noise.py)."""
+"""The largest seed: dropout uses 64 bits of a seed (rng.py)."""
 MOST_WORKERS = 1024
-"""Threads: more than any computer has cores for."""
+"""The maximum number of threads. The usual number is that of the cores, which is far smaller."""
 TICK = 1e-9
-"""Seconds, the least that anything is said to take: a clock may stand still, and we divide."""
+"""The least duration, in seconds: a clock may measure 0, and we divide by durations."""
 
 
 def whole(name: str, value: Any, least: int = 0, most: int = MOST) -> int:
-    """`value` as Python's own int.
+    """`value` as a Python int.
 
-    Raises: ValueError, with the caller's `name` for it, unless it is a whole number in least..most.
+    Raises: ValueError unless it is a whole number in least..most; the message calls it `name`.
     """
     number = integer(name, value)
     if number < least:
@@ -39,7 +40,7 @@ def whole(name: str, value: Any, least: int = 0, most: int = MOST) -> int:
 
 
 def integer(name: str, value: Any) -> int:
-    """`value` as Python's own int. Raises: ValueError, with its `name`, if it is none."""
+    """`value` as a Python int. Raises: ValueError unless it is a whole number and not a bool."""
     try:
         if isinstance(value, bool):
             raise TypeError
@@ -54,8 +55,8 @@ def seed_of(value: Any) -> int:
 
 
 def brief(value: object) -> str:
-    """A value as a message shows it: short, however long or deep it is."""
+    """A short form of a value for error messages, however long or deep the value is."""
     try:
         return reprlib.repr(value)
-    except ValueError:  # Python writes out no whole number of more than 4300 digits
+    except ValueError:  # Python prints no whole number of more than 4300 digits
         return "a number of more than 4300 digits"

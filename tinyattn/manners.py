@@ -1,7 +1,7 @@
-"""Chapter 6: what Python itself may ask of a tensor, a number, a text, a copy, and what not.
+"""Chapter 6: Python's special methods of a tensor, such as comparison, printing and copying.
 
-A reader can skip this: it changes no value and no gradient. Class `Tensor` is extended here, so
-that chapter 1 has what a gradient needs and no more.
+A reader can skip this: it changes no value and no gradient. The class `Tensor` gets these methods
+here, so that chapter 1 has only what a gradient needs.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ def _compare(compare: Callable[[Any, Any], Any]) -> Callable[[Tensor, Any], Arra
 
 
 class _Manners(Tensor):
-    """Methods that `Tensor` gets."""
+    """The methods that `Tensor` gets."""
 
     __slots__ = ()
-    __hash__ = object.__hash__  # == compares values, but a Tensor in a dict stands for itself
+    __hash__ = object.__hash__  # == compares elements; a dict finds a Tensor by identity
 
     __lt__, __le__ = map(_compare, (operator.lt, operator.le))
     __gt__, __ge__ = map(_compare, (operator.gt, operator.ge))
@@ -47,7 +47,7 @@ class _Manners(Tensor):
         return round(self.item(), digits)
 
     def __format__(self, spec: str) -> str:
-        """`f"{loss:.3f}"`, of a tensor with one element; without a format, as `str`."""
+        """A tensor with one element as a number, `f"{loss:.3f}"`; without a format, as `str`."""
         if spec and self.size != 1:
             raise TypeError(f"format {spec!r}: only a tensor with one element can be written as a "
                             f"number; got shape {self.shape}")  # fmt: skip
@@ -58,8 +58,8 @@ class _Manners(Tensor):
 
     def __array__(self, *args: Any, **kwargs: Any) -> np.ndarray:
         raise TypeError(
-            "a function of NumPy would lose the gradient of a Tensor x: use that of tinyattn.ops, "
-            "such as ops.exp(x) for np.exp(x), or x.numpy() for the values alone"
+            "a NumPy function would lose the gradient of a Tensor x: use one of tinyattn.ops, "
+            "such as ops.exp(x) for np.exp(x), or x.numpy() for the values without a gradient"
         )
 
     def __setitem__(self, index: Any, value: Any) -> None:
@@ -69,7 +69,7 @@ class _Manners(Tensor):
         )
 
     def __reduce__(self) -> Any:
-        """Copies and pickles are leaves with the same values, in memory of their own."""
+        """Copies and pickles are leaves with the same values and their own memory."""
         kept = {name: getattr(self, name) for name in self._kept}
         return _leaf, (type(self), self._data, self.requires_grad, self.name, self.grad, kept)
 
@@ -77,7 +77,7 @@ class _Manners(Tensor):
 def _leaf(
     kind: type[Tensor], data: Array, requires: bool, name: str, grad: Any, kept: dict[str, Any]
 ) -> Tensor:
-    """Undo `Tensor.__reduce__`."""
+    """The leaf whose parts `Tensor.__reduce__` returned."""
     leaf = kind(data, name=name, **kept)
     leaf.requires_grad, leaf.grad = requires, None if grad is None else grad.copy()
     return leaf

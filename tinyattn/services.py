@@ -1,8 +1,8 @@
-"""Chapter 6: what the engine room may do for the book, besides computing.
+"""Chapter 6: services, functions that the engine room may replace.
 
-Who shares the work, which process writes, how memory is kept: none of this changes a number that
-comes out, but for rounding, so these functions are no formulas (dispatch.py). The book says what
-each of them means where nobody helps; a room that is there puts its own in the place.
+They decide which threads share the work, which process writes files, and how memory is kept. They
+change no result, except for rounding, so they are no formulas (dispatch.py). The book has a plain
+version of each service. A folder of the engine room, if it is there, may replace it by its own.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from tinyattn.dispatch import Function
 F = TypeVar("F", bound=Function)
 
 BOOK: dict[str, Function] = {}
-"""Every service by name: what it means where nobody helps."""
+"""The book's plain version of every service, by its name."""
 SERVICES: dict[tuple[str, str], Function] = {}
-"""By the name of a function of the book and the device, what takes its place."""
+"""The replacements: (name of the service, device) -> function."""
 
 
 def service(function: F) -> F:
-    """Decorator: a function of an array module, and more, whose place may be taken."""
+    """Decorator: a function that may be replaced; its first argument is the array module."""
     BOOK[function.__name__] = function
 
     @functools.wraps(function)
@@ -35,7 +35,7 @@ def service(function: F) -> F:
 
 
 def serves(*devices: str) -> Callable[[F], F]:
-    """Decorator: this function takes the place of the book's of the same name on these devices."""
+    """Decorator: this function replaces the service of the same name on these devices."""
 
     def enter(function: F) -> F:
         for device in devices:

@@ -1,7 +1,7 @@
-"""Chapter 6: computing by formulas where there are kernels.
+"""Chapter 6: switching kernels off, so that formulas compute.
 
-To see what a formula gives, or whether a kernel is at fault, kernels can be switched off, all or
-some: by a context, by the option --formulas, by an environment variable.
+Switch kernels off to see the result of a formula, or to find out whether a kernel is wrong. A
+context, the option --formulas and an environment variable do this, for all kernels or for some.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from tinyattn.dispatch import FORMULAS, KERNELS, off
 from tinyattn.names import nearest
 
 FORMULAS_VARIABLE = "TINYATTN_FORMULAS"
-"""The environment variable that switches kernels off: names by comma; or 1, for all."""
+"""The environment variable that switches kernels off: names with commas between, or 1 for all."""
 
 _lock = threading.Lock()
 
 
 def names_in(text: str) -> list[str]:
-    """The names that a variable or an option lists; 1 is for all, 0 for none."""
+    """The names in the value of a variable or an option; 1 means all, 0 means none."""
     return ["all" if w == "1" else w for w in text.replace(",", " ").split() if w != "0"]
 
 
 def formulas(*names: str) -> AbstractContextManager[None]:
-    """A context in which formulas compute and no kernels: all of them, or those that are named.
+    """A context in which all formulas, or the named ones, compute instead of their kernels.
 
-    A formula that has no kernel computes in any case. The context holds in all threads, since they
-    share the work. What is computed inside keeps its way back: `backward` after the context is by
-    formulas too.
+    A formula without a kernel computes in any case. The context applies to all threads, because
+    they share the work. A result that was computed inside keeps the vjp of its formula, also for a
+    `backward` after the context.
 
-    Args: names: one by one, or several in a text, as `names_in` reads it.
-    Raises: ValueError for an unknown name, TypeError for what is no name.
+    Args: names: names of formulas, each a string; a string may contain several, see `names_in`.
+    Raises: ValueError for an unknown name, TypeError for a name that is not a string.
     """
     with_kernels = {name for name, _ in KERNELS}
     for name in names:
@@ -62,7 +62,7 @@ def _switched(mine: list[str]) -> Iterator[None]:
 
 
 def switched_off() -> list[str]:
-    """The names whose kernels are switched off; "all" for every one."""
+    """The names whose kernels are switched off; "all" if every kernel is."""
     return sorted(off)
 
 

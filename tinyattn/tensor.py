@@ -1,24 +1,23 @@
-"""Chapter 1: a tensor is an array that remembers how it was made.
+"""Chapter 1: the tensor, an array that remembers how it was made.
 
-A tensor that results from an operation carries the operation's node (graph.py); one that you make
-yourself is a leaf, and a place for its gradient.
+A tensor that an operation returns refers to the operation's node (graph.py). A tensor that you
+create yourself is a leaf, and its gradient is stored in `.grad`.
 
     x = Tensor(3.0, requires_grad=True)
     y = x * x
     y.backward()                # x.grad is now 6.0
 
-- A Tensor holds float32 or float64, and an operation never changes which. Numbers and plain
-  arrays that meet a Tensor adopt its precision; two Tensors of different precision are an error.
-- The values of a Tensor do not change after they have been used: the array you pass in is
-  copied, and `.data` is read-only on the CPU. Assign a new array to `x.data` to change x. What is
-  learned, a Parameter (nn/module.py), changes in place: `w.data -= rate * w.grad`. That is noticed
-  (`changed_in_place`), and a backward pass through the old values is then an error rather than a
-  wrong gradient.
-- Gradients land on leaves only (tensors made by you, not by an operation), and add up until
-  `zero_grad`. `backward` frees the graph as it goes, unless told to keep it. There are first
-  derivatives only.
+- A Tensor has the dtype float32 or float64, and operations keep it. Python numbers and plain arrays
+  are converted to the dtype of the Tensor. Two Tensors of different dtypes are an error.
+- The array of a plain Tensor never changes: it is a copy of yours, and `.data` is read-only on the
+  CPU. An assignment to `x.data` gives x another array. Only a Parameter (nn/module.py) changes in
+  place: `w.data -= learning_rate * w.grad`. This increases its version (`changed_in_place`). Then
+  backward through a graph with the old values raises an error, since its result would be wrong.
+- Only leaves get a gradient. Each `backward` adds to `.grad`, until `zero_grad`. It also frees the
+  graph, except with retain_graph=True. Only first derivatives are supported.
 
-What Python's own functions do is told later (manners.py). Next: who computes (dispatch.py).
+manners.py (chapter 6) adds Python's special methods, such as those for printing and copying. Next:
+dispatch, the choice between a formula and a kernel (dispatch.py).
 """
 
 from __future__ import annotations
@@ -32,35 +31,36 @@ from tinyattn.backend import Array, asarray, asnumpy, device_of, is_array
 from tinyattn.graph import Node, sweep
 
 OPS: dict[str, Callable[..., Any]] = {}
-"""Every operation by name. `@op` enters them; operators, tests and documentation look them up."""
+"""Every operation by name. `@op` adds them; operators, tests and documentation look them up."""
 
 
-def _call(name: str) -> Callable[..., Tensor]:
+def _call(name: str) -> Callable[..., Tensor]:  # by name: the ops are defined in later files
     return lambda x, *args, **options: OPS[name](x, *args, **options)
 
 
-def _reflected(name: str) -> Callable[[Tensor, Any], Tensor]:
+def _reflected(name: str) -> Callable[[Tensor, Any], Tensor]:  # 2 - x calls x.__rsub__(2)
     return lambda a, b: OPS[name](b, a)
 
 
 class Tensor:
-    """An array of float32 or float64 with a place for its gradient.
+    """An array of float32 or float64, and its gradient.
 
     Args:
-        data: numbers, nested lists or an array; copied. Integers and Python floats become float64,
-            as in NumPy, unless `dtype` says otherwise.
-        requires_grad: whether `backward` should leave a gradient in `.grad`.
+        data: a number, nested lists or an array; copied. Integers and Python floats become
+            float64 unless `dtype` is given.
+        requires_grad: whether `backward` computes `.grad`.
         dtype: "float32" or "float64".
-        device: "cpu" or "cuda"; by default where `data` lives.
-    Raises: TypeError if `data` is not made of real numbers or has another precision.
+        device: "cpu" or "cuda"; default: the device of `data`.
+        name: for error messages.
+    Raises: TypeError if `data` is not real numbers, or has another dtype, such as float16.
     """
 
     _data: Array
     _in_place = False  # whether the values may change in place
-    _kept: tuple[str, ...] = ()  # what a subclass adds, and a copy keeps
+    _kept: tuple[str, ...] = ()  # attributes of a subclass that a copy preserves
     version: int
     __slots__ = ("__weakref__", "_data", "_grad", "_node", "name", "requires_grad", "version")
-    __array_priority__ = 1000  # so that `array + tensor` asks our __radd__ and not NumPy's add
+    __array_priority__ = 1000  # so that `array + tensor` calls our __radd__ and not NumPy's add
 
     def __init__(
         self, data: Any, *, requires_grad: bool = False, dtype: Any = None,
@@ -83,7 +83,7 @@ class Tensor:
     def data(self, values: Any) -> None:
         if self._node is not None:
             raise RuntimeError("data: only a leaf can be assigned; this is the result of an op")
-        if values is not self._data:  # which `x.data -= step` has changed, and assigns
+        if values is not self._data:  # `w.data -= step` changes the array and assigns it
             values = values._data if isinstance(values, Tensor) else values
             values = _floating(asarray(values, self.dtype, device=self.device))
             if values.shape != self.shape:
@@ -98,7 +98,7 @@ class Tensor:
 
     @property
     def grad(self) -> Array | None:
-        """The gradient that `backward` has added up here; None if there is none."""
+        """The gradient, summed over all calls of `backward`; None if there is none."""
         return self._grad
 
     @grad.setter
@@ -110,21 +110,21 @@ class Tensor:
             )
         if g is not None and (tuple(g.shape), g.dtype) != (self.shape, self.dtype):
             raise ValueError(f"grad: {self.describe()} and {self.dtype} needs one of that shape "
-                             f"and precision; got {tuple(g.shape)} and {g.dtype}")  # fmt: skip
+                             f"and dtype; got {tuple(g.shape)} and {g.dtype}")  # fmt: skip
         self._grad = g
 
     def changed_in_place(self) -> None:
-        """Somebody has written to the values: graphs that used the old ones are void."""
+        """Increase the version: backward through a graph that used the old values then fails."""
         self.version += 1
 
-    # -- what it is ---------------------------------------------------------------------------
+    # -- dtype, device, shape, values ---------------------------------------------------------
 
     xp = property(lambda self: device_of(self._data).xp, doc="The array module: NumPy or CuPy.")
-    dtype = property(lambda self: self._data.dtype, doc="The precision: float32 or float64.")
+    dtype = property(lambda self: self._data.dtype, doc="NumPy's float32 or float64.")
 
     @property
     def device(self) -> str:
-        """Where the values live: "cpu" or "cuda"."""
+        """The device of the values: "cpu" or "cuda"."""
         return device_of(self._data).name
 
     @property
@@ -132,8 +132,8 @@ class Tensor:
         """The size of each axis."""
         return tuple(self._data.shape)
 
-    ndim = property(lambda self: int(self._data.ndim), doc="How many axes.")
-    size = property(lambda self: int(self._data.size), doc="How many numbers.")
+    ndim = property(lambda self: int(self._data.ndim), doc="The number of axes.")
+    size = property(lambda self: int(self._data.size), doc="The number of elements.")
 
     def __len__(self) -> int:
         return len(self._data)
@@ -143,43 +143,43 @@ class Tensor:
         return f"{self.name or 'a tensor'} of shape {self.shape}"
 
     def item(self) -> float:
-        """The value of a tensor with one element, as a Python float (waits for a GPU)."""
+        """The value of a tensor with one element, as a Python float. It waits for a GPU."""
         return float(asnumpy(self._data).item())
 
     __float__ = item
 
     def numpy(self) -> np.ndarray:
-        """The values on the host, as an array of its own."""
+        """A copy of the values as a NumPy array on the host."""
         return np.array(asnumpy(self._data))
 
-    # -- gradients, and leaves of another kind ------------------------------------------------
+    # -- gradients, and leaves on another device or of another dtype --------------------------
 
     def backward(self, cotangent: Any = None, *, retain_graph: bool = False) -> None:
-        """Add d(self · cotangent)/d(leaf) to `.grad` of every leaf that requires it.
+        """Add d(loss)/d(leaf) to `.grad` of every leaf that requires a gradient.
 
         Args:
-            cotangent: the gradient of the loss with respect to this tensor, of its shape; may be
-                left out when this tensor is a single number, and is then 1.
+            cotangent: d(loss)/d(self), an array of this tensor's shape (PyTorch: `gradient`).
+                The default, for a tensor of shape () only, is 1: the tensor is the loss.
             retain_graph: keep the graph, so that backward can be called again.
-        Raises: RuntimeError if there is nothing to differentiate, or the graph was freed;
+        Raises: RuntimeError if no leaf requires a gradient, or the graph was freed;
             ValueError if the cotangent's shape is not this tensor's.
         """
         for leaf, gradient in gradients(self, cotangent, retain_graph=retain_graph):
             total = gradient.copy() if leaf.grad is None else leaf.grad + gradient
-            leaf.grad = asarray(total, device=leaf.device)  # NumPy makes numbers of 0-d arrays
+            leaf.grad = asarray(total, device=leaf.device)  # shape (): NumPy returns a scalar
 
     def zero_grad(self) -> None:
-        """Forget the gradient, so that the next one starts from nothing."""
+        """Set `.grad` to None."""
         self.grad = None
 
     def detach(self) -> Tensor:
-        """The same values with no memory of how they were made."""
+        """A leaf with the same values, without the graph."""
         return Tensor(self._data)
 
     def to(self, device: str) -> Tensor:
-        """This tensor if it lives on `device`, else a leaf there with the same values.
+        """This tensor if it is on `device`, else a leaf there with the same values.
 
-        Raises: RuntimeError if the result of an op would have to move.
+        Raises: RuntimeError for the result of an op elsewhere: a copy would lose the gradient.
         """
         return self if device == self.device else self._copy("to", device=device)
 
@@ -192,7 +192,7 @@ class Tensor:
             raise RuntimeError(f"{where}: the gradient would not flow through; detach() first")
         return Tensor(self._data, requires_grad=self.requires_grad, name=self.name, **options)
 
-    # -- operators and methods that are ops: one aligned list -----------------------------------
+    # -- operators and methods: each calls the op of that name ----------------------------------
 
     __add__, __radd__ = _call("add"), _reflected("add")
     __sub__, __rsub__ = _call("subtract"), _reflected("subtract")
@@ -212,11 +212,11 @@ class Tensor:
     squeeze, expand_dims, flip = map(_call, ("squeeze", "expand_dims", "flip"))
     broadcast_to, take, gather = map(_call, ("broadcast_to", "take", "gather"))
 
-    T = property(transpose, doc="All axes reversed; for stacks of matrices: swapaxes(-1, -2).")
+    T = property(transpose, doc="All axes reversed; swapaxes(-1, -2) transposes stacked matrices.")
 
 
 def _floating(values: Array) -> Array:
-    """A copy of `values` as float32 or float64, which they keep if they have it already."""
+    """A copy of `values`; integers and booleans become float64, float32 and float64 stay."""
     if values.dtype.kind in "iub":
         return values.astype(np.float64)
     if values.dtype not in (np.float32, np.float64):
@@ -225,14 +225,14 @@ def _floating(values: Array) -> Array:
 
 
 def _frozen(values: Array) -> Array:
-    """Guard the values that a vjp relies on. CuPy has no such guard: there it is a promise."""
+    """Make values that a vjp needs read-only. CuPy cannot: do not write to a CuPy array."""
     if isinstance(values, np.ndarray):
         values.setflags(write=False)
     return values
 
 
 def result(data: Array, node: Node | None) -> Tensor:
-    """The Tensor that an op returns: `data` itself, not a copy, made by `node`."""
+    """The Tensor that an op returns. It refers to `node`, and holds `data` without a copy."""
     tensor = Tensor.__new__(Tensor)
     tensor._data, tensor._node, tensor._grad = _frozen(data), node, None
     tensor.requires_grad, tensor.name, tensor.version = node is not None, "", 0
@@ -242,17 +242,17 @@ def result(data: Array, node: Node | None) -> Tensor:
 def gradients(
     output: Tensor, cotangent: Any = None, *, retain_graph: bool = False
 ) -> list[tuple[Tensor, Array]]:
-    """Each leaf behind `output` that requires a gradient, with d(output · cotangent)/d(leaf).
+    """Each leaf behind `output` that requires a gradient, with this gradient, d(loss)/d(leaf).
 
-    This is `Tensor.backward` without adding up into `.grad`, with the same arguments and errors.
+    Arguments and errors are those of `Tensor.backward`, but nothing is added to `.grad`.
     The arrays may share memory with one another; copy before writing to them.
     """
     if not output.requires_grad:
         raise RuntimeError("backward: no leaf behind this tensor requires a gradient")
     if cotangent is None and output.shape != ():
         raise ValueError(
-            f"backward: a tensor of shape {output.shape} needs a cotangent of that shape; "
-            "only a single number can go without"
+            f"backward: a tensor of shape {output.shape} needs a cotangent (the gradient of the "
+            "loss with respect to it) of that shape; only a tensor of shape () can omit it"
         )
     if cotangent is None:
         cotangent = output.xp.ones_like(output._data)

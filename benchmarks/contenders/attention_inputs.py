@@ -1,4 +1,4 @@
-"""What attention is given: one text of T positions, 8 heads of 32, and how answers are compared."""
+"""Inputs for attention: one sequence of T positions, 8 heads of width 32; comparing results."""
 
 import argparse
 import math
@@ -6,12 +6,11 @@ import math
 import numpy as np
 
 WARM_UP = 64
-"""Positions of a first text, small, so that what a library loads at first use is there before
-memory is measured."""
+"""Length of a first, short sequence. After it a library has loaded what it needs at first use."""
 
 
 def inputs(T: int) -> list[np.ndarray]:
-    """Queries, keys, values, the gradient of the answers and a probe, each (1, 8, T, 32)."""
+    """Queries, keys, values, the gradient of the output and a probe, each (1, 8, T, 32)."""
     return [np.random.default_rng(seed).standard_normal((1, 8, T, 32), np.float32)
             for seed in range(5)]  # fmt: skip
 
@@ -24,8 +23,8 @@ def chosen() -> argparse.Namespace:
 
 
 def summary(probe: np.ndarray, *arrays: np.ndarray) -> list[float]:
-    """A number for each array: its product with the probe, about as large as one of its elements.
+    """A number for each array: its inner product with the probe, divided by √size.
 
-    A wrong size, sign or order changes it.
+    A wrong size, sign or order of the elements changes it.
     """
     return [float(np.vecdot(a, probe).sum(dtype=np.float64)) / math.sqrt(a.size) for a in arrays]

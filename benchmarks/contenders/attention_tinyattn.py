@@ -9,14 +9,14 @@ from tinyattn import Tensor, ops
 from tinyattn.parallel.threads import one_blas_thread
 
 
-def both_ways(q, k, v, g, probe) -> list[float]:
+def both(q, k, v, g, probe) -> list[float]:
     leaves = [Tensor(a, requires_grad=True) for a in (q, k, v)]
     y = ops.attention(*leaves, causal=True)
     y.backward(g)
     return summary(probe, y.data, *(leaf.grad for leaf in leaves))
 
 
-texts = inputs(chosen().length)
+arrays = inputs(chosen().length)
 with one_blas_thread():
-    both_ways(*inputs(WARM_UP))
-    serve(lambda: both_ways(*texts), f"NumPy {np.__version__}, tinyattn {tinyattn.__version__}")
+    both(*inputs(WARM_UP))
+    serve(lambda: both(*arrays), f"NumPy {np.__version__}, tinyattn {tinyattn.__version__}")

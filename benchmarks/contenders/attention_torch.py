@@ -14,7 +14,7 @@ fused = chosen().sdpa
 
 @functools.cache
 def future(T: int):
-    """What a query may not see; a model keeps it from step to step."""
+    """True where a query must not attend; cached, as a model keeps it from step to step."""
     return torch.ones(T, T, dtype=torch.bool).triu(1)
 
 
@@ -23,7 +23,7 @@ def explicit(q, k, v):
     return scores.masked_fill(future(q.shape[2]), -1e10).softmax(-1) @ v
 
 
-def both_ways(q, k, v, g, probe) -> list[float]:
+def both(q, k, v, g, probe) -> list[float]:
     leaves = [a.clone().requires_grad_() for a in (q, k, v)]
     if fused:
         y = F.scaled_dot_product_attention(*leaves, is_causal=True)
@@ -34,6 +34,6 @@ def both_ways(q, k, v, g, probe) -> list[float]:
     return summary(*(a.numpy() for a in (probe, *results)))
 
 
-texts = [torch.from_numpy(a) for a in inputs(chosen().length)]
-both_ways(*(torch.from_numpy(a) for a in inputs(WARM_UP)))
-serve(lambda: both_ways(*texts), f"torch {torch.__version__}")
+arrays = [torch.from_numpy(a) for a in inputs(chosen().length)]
+both(*(torch.from_numpy(a) for a in inputs(WARM_UP)))
+serve(lambda: both(*arrays), f"torch {torch.__version__}")

@@ -1,8 +1,8 @@
-"""The numbers that all contenders share: sizes, batch, prompts, initial values, optimiser.
+"""What all contenders share: model sizes, batch, prompts, initial values, hyperparameters.
 
-A contender is a program that computes the same as the others, in its own library and its own
-environment. This file needs NumPy only, so every environment can read it. Next: how a contender
-answers (serving.py).
+A contender is a program that computes the same as the others, with its own library in its own
+environment. This file needs only NumPy, so every environment can import it. Next: the protocol of a
+contender (serving.py).
 """
 
 import argparse
@@ -21,19 +21,19 @@ ADAM: dict[str, Any] = {
 
 
 def options() -> argparse.ArgumentParser:
-    """What every contender can be told; some add options of their own."""
+    """The options of every contender; some add their own."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--size", choices=SIZES, default="a5")
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--dropout", type=float, default=0.1)
     parser.add_argument("--gelu", choices=["exact", "tanh"], default="exact")
-    parser.add_argument("--threads", type=int, default=2, help="of those that can be told")
+    parser.add_argument("--threads", type=int, default=2, help="if the library has this setting")
     parser.add_argument("--keep", action="store_true", help="let the C library keep freed memory")
     return parser
 
 
 def choose(parser: argparse.ArgumentParser) -> argparse.Namespace:
-    """What the command line says; with --keep, do as tinyattn's command line does for itself."""
+    """Parse the options; with --keep, freed memory is kept, as in tinyattn's commands."""
     chosen = parser.parse_args()
     if chosen.keep:
         from tinyattn.parallel.threads import keep_freed_memory
@@ -46,14 +46,14 @@ def batch(size: dict[str, int], rows: int) -> tuple[np.ndarray, np.ndarray]:
     """Random ids with targets; a quarter of the targets is PAD (id 0), as in real batches."""
     rng = np.random.default_rng(0)
     T = size["context"]
-    text = rng.integers(1, size["vocabulary"], (rows, T + 1))
-    targets = text[:, 1:].copy()
+    ids = rng.integers(1, size["vocabulary"], (rows, T + 1))
+    targets = ids[:, 1:].copy()
     targets[np.arange(T) >= rng.integers(T // 2, T + 1, rows)[:, None]] = 0
-    return text[:, :-1], targets
+    return ids[:, :-1], targets
 
 
 def prompts(size: dict[str, int], rows: int) -> list[np.ndarray]:
-    """Beginnings of texts: one of 8 symbols, or many of 8 to 40."""
+    """Prompts: one of 8 tokens, or many of 8 to 40."""
     rng = np.random.default_rng(2)
     lengths = [8] if rows == 1 else rng.integers(8, 41, rows).tolist()
     return [rng.integers(1, size["vocabulary"], length) for length in lengths]
@@ -64,18 +64,18 @@ def shapes(size: dict[str, int]) -> dict[str, tuple[int, ...]]:
     V, T, C = size["vocabulary"], size["context"], size["width"]
     found: dict[str, tuple[int, ...]] = {"embedding.weight": (V, C), "positions.weight": (T, C)}
     for i in range(size["layers"]):
-        block = f"blocks.{i}"
+        layer = f"layers.{i}"
         for norm in ("norm_1", "norm_2"):
-            found |= {f"{block}.{norm}.gain": (C,), f"{block}.{norm}.bias": (C,)}
+            found |= {f"{layer}.{norm}.gain": (C,), f"{layer}.{norm}.bias": (C,)}
         maps = {f"attention.{name}": (C, C) for name in ("query", "key", "value", "out")}
         maps |= {"feedforward.expand": (C, 4 * C), "feedforward.contract": (4 * C, C)}
         for name, shape in maps.items():
-            found |= {f"{block}.{name}.weight": shape, f"{block}.{name}.bias": shape[1:]}
+            found |= {f"{layer}.{name}.weight": shape, f"{layer}.{name}.bias": shape[1:]}
     return found | {"norm.gain": (C,), "norm.bias": (C,), "head.weight": (C, V)}
 
 
 def decays(name: str) -> bool:
-    """Weight decay for what is multiplied with, not for biases, gains and tables."""
+    """Whether a parameter gets weight decay: matrices do; biases, gains and tables do not."""
     return name.endswith("weight") and not name.startswith(("embedding", "positions"))
 
 

@@ -1,7 +1,7 @@
-"""The contender PyTorch, writing: greedy, with a cache.
+"""The contender PyTorch, generation: greedy, with a cache.
 
-Prompts of different lengths are padded on the left, so that all texts grow at the same place; a
-mask hides the padding, and positions count from each text's first symbol.
+Prompts of different lengths are padded on the left, so that all sequences grow at the same index. A
+mask hides the padding, and positions count from the first token of each sequence.
 """
 
 import torch
@@ -10,7 +10,7 @@ from serving import serve
 from torch_gpt import GPT
 
 parser = options()
-parser.add_argument("--count", type=int, default=120, help="symbols to write")
+parser.add_argument("--count", type=int, default=120, help="tokens to generate")
 parser.add_argument("--sdpa", action="store_true", help="fused attention")
 chosen = choose(parser)
 torch.set_num_threads(chosen.threads)
@@ -24,28 +24,28 @@ B, H, D = len(begun), size["heads"], size["width"] // size["heads"]
 
 
 def next_logits(ids, start: int, cache):
-    """The scores of the symbol after `ids` (B, n), which stand at `start` in the padded texts."""
+    """Logits of the token after `ids` (B, n), which begin at `start` in the padded sequences."""
     stop = start + ids.shape[1]
     positions = (torch.arange(start, stop) - padding[:, None]).clamp(min=0)
     causal, allowed = ids.shape[1] > 1, None
     if padding.any():
         keys, queries = torch.arange(stop), torch.arange(start, stop)
         allowed = (keys >= padding[:, None])[:, None, None] & (keys <= queries[:, None])
-        allowed |= keys == queries[:, None]  # so that padding has somewhere to look
+        allowed |= keys == queries[:, None]  # so that no row of the mask is empty
         causal = False
     x = model.embedding(ids) + model.positions(positions)
-    for block, (K, V) in zip(model.blocks, cache, strict=True):
-        q, K[:, :, start:stop], V[:, :, start:stop] = block.attention.split(block.norm_1(x))
-        y = block.attention.mix(q, K[:, :, :stop], V[:, :, :stop], allowed, causal)
-        x = x + block.attention.merge(y)
-        x = x + block.feedforward(block.norm_2(x))
+    for layer, (K, V) in zip(model.layers, cache, strict=True):
+        q, K[:, :, start:stop], V[:, :, start:stop] = layer.attention.split(layer.norm_1(x))
+        y = layer.attention.mix(q, K[:, :, :stop], V[:, :, :stop], allowed, causal)
+        x = x + layer.attention.merge(y)
+        x = x + layer.feedforward(layer.norm_2(x))
     return model.head(model.norm(x[:, -1]))
 
 
 @torch.inference_mode()
-def written() -> list[list[int]]:
-    room = (B, H, longest + chosen.count, D)
-    cache = [(torch.empty(room), torch.empty(room)) for _ in model.blocks]
+def generated() -> list[list[int]]:
+    shape = (B, H, longest + chosen.count, D)
+    cache = [(torch.empty(shape), torch.empty(shape)) for _ in model.layers]
     ids, start, steps = padded, 0, []
     for _ in range(chosen.count):
         logits = next_logits(ids, start, cache)
@@ -55,4 +55,4 @@ def written() -> list[list[int]]:
     return torch.cat(steps, 1).tolist()
 
 
-serve(written, f"torch {torch.__version__}")
+serve(generated, f"torch {torch.__version__}")

@@ -1,8 +1,8 @@
 """The GPT once more, for libraries that look like NumPy: HIPS autograd, JAX, MyGrad and others.
 
-The model is written once, below. What it needs of a library stands in `Library`, composed of
-NumPy's functions; where a library has one of its own, its contender puts that in its place. Texts
-lie below one another, (B·T, C), so that each linear map is one product of matrices.
+The model is written once, below. The functions that it needs are in `Library`, composed of NumPy's
+functions; if a library has its own function, its contender overrides the method. The sequences of a
+batch are stacked, (B·T, C), so that each linear map is one matrix product.
 """
 
 import math
@@ -13,15 +13,15 @@ import numpy as np
 
 
 class Library:
-    """What the model asks of a library.
+    """The functions of a library that the model uses.
 
     Args:
-        numpy: the library's stand-in for NumPy.
-        dropout: the share that is dropped.
+        numpy: the library's module that replaces NumPy.
+        dropout: the dropout probability.
         gelu: "exact" or "tanh".
     """
 
-    number: Any = np.float32  # what constants are made of, so that float32 stays float32
+    number: Any = np.float32  # the type of constants; float32 stays float32
 
     def __init__(self, numpy: Any, dropout: float, gelu: str) -> None:
         self.np, self.rate, self.exact = numpy, dropout, gelu == "exact"
@@ -33,7 +33,7 @@ class Library:
     def rows(self, table: Any, ids: Any) -> Any:
         return table[ids]
 
-    def turn(self, x: Any, axes: tuple[int, ...]) -> Any:
+    def transpose(self, x: Any, axes: tuple[int, ...]) -> Any:
         return self.np.transpose(x, axes)
 
     def layer_norm(self, x: Any, gain: Any, bias: Any) -> Any:
@@ -72,10 +72,10 @@ class Library:
 
 
 def loss(library: Library, P: Mapping[str, Any], size: dict[str, int], examples: Any) -> Any:
-    """The mean cross-entropy of the targets that count.
+    """The mean cross-entropy of the targets that are not PAD.
 
     Args:
-        P: parameters by name, as `common.shapes` says.
+        P: parameters, with the names of `common.shapes`.
         examples: from `flat_examples`.
     """
     ids, targets, weights = examples
@@ -90,20 +90,20 @@ def loss(library: Library, P: Mapping[str, Any], size: dict[str, int], examples:
         return library.layer_norm(x, P[f"{name}.gain"], P[f"{name}.bias"])
 
     def heads(x: Any) -> Any:
-        return library.turn(x.reshape((B, T, H, D)), (0, 2, 1, 3))
+        return library.transpose(x.reshape((B, T, H, D)), (0, 2, 1, 3))
 
     x = library.rows(P["embedding.weight"], ids) + P["positions.weight"]
     x = library.dropout(x.reshape((B * T, C)))
     for i in range(size["layers"]):
-        look, think = f"blocks.{i}.attention", f"blocks.{i}.feedforward"
-        n = normed(x, f"blocks.{i}.norm_1")
-        q, k, v = (heads(linear(n, f"{look}.{name}")) for name in ("query", "key", "value"))
-        scores = q @ library.turn(k, (0, 1, 3, 2)) * library.number(1 / math.sqrt(D)) + future
+        attention, feedforward = f"layers.{i}.attention", f"layers.{i}.feedforward"
+        n = normed(x, f"layers.{i}.norm_1")
+        q, k, v = (heads(linear(n, f"{attention}.{name}")) for name in ("query", "key", "value"))
+        scores = q @ library.transpose(k, (0, 1, 3, 2)) * library.number(1 / math.sqrt(D)) + future
         y = library.dropout(library.softmax(scores)) @ v
-        y = library.turn(y, (0, 2, 1, 3)).reshape((B * T, C))
-        x = x + library.dropout(linear(y, f"{look}.out"))
-        h = library.gelu(linear(normed(x, f"blocks.{i}.norm_2"), f"{think}.expand"))
-        x = x + library.dropout(linear(h, f"{think}.contract"))
+        y = library.transpose(y, (0, 2, 1, 3)).reshape((B * T, C))
+        x = x + library.dropout(linear(y, f"{attention}.out"))
+        h = library.gelu(linear(normed(x, f"layers.{i}.norm_2"), f"{feedforward}.expand"))
+        x = x + library.dropout(linear(h, f"{feedforward}.contract"))
     return library.mean_loss(normed(x, "norm") @ P["head.weight"], targets, weights)
 
 

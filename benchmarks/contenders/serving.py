@@ -1,8 +1,8 @@
-"""How a contender answers: it says `ready`, then takes one step for each line that it reads.
+"""The protocol of a contender: it prints `ready`, then takes one step for each line on stdin.
 
-So contenders stay alive side by side and take steps in turn, under the same conditions. Each
-answer is a line of JSON: seconds, CPU seconds, what the step computed, and the memory that the
-steps have needed so far beyond what the process held before the first.
+So several contenders run at the same time and take steps in turn, under the same conditions. The
+answer to a line is a line of JSON: seconds, CPU seconds, the result of the step, and the most
+memory of all steps so far, beyond the memory of the process before the first step.
 """
 
 import json
@@ -18,9 +18,9 @@ STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 def serve(step: Callable[[], Any], version: str) -> None:
-    """Answer each line on stdin with one step. step() returns what JSON can hold."""
-    print(f"\nready {version}", flush=True)  # on a line of its own, whatever was printed before
-    # Whatever a library prints must not be taken for an answer.
+    """Take one step for each line on stdin. The result of step() must fit into JSON."""
+    print(f"\nready {version}", flush=True)  # on its own line, also after other output
+    # The output of a library must not be taken for an answer, so it goes to stderr.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     before = None
@@ -39,7 +39,7 @@ def serve(step: Callable[[], Any], version: str) -> None:
 
 
 def memory_mb() -> float:
-    """The memory that the process holds; what it held before no longer counts as its peak."""
+    """The memory of the process now, in MB; also resets its peak, where the system can."""
     if not RESET.exists():
         return peak_mb()
     RESET.write_text("5")
@@ -47,7 +47,7 @@ def memory_mb() -> float:
 
 
 def peak_mb() -> float:
-    """The most memory that the process has held."""
+    """The peak of the memory of the process, in MB."""
     if STATUS.exists():
         return _status("VmHWM")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -1,4 +1,4 @@
-"""The contender HIPS autograd: NumPy with a gradient, from primitive operations."""
+"""The contender HIPS autograd: NumPy with gradients, composed of primitive operations."""
 
 from importlib.metadata import version
 
@@ -23,7 +23,7 @@ library = Autograd(autograd.numpy, chosen.dropout, chosen.gelu)
 examples = plain_gpt.flat_examples(*batch(size, chosen.batch))
 loss_and_gradient = value_and_grad(lambda P: plain_gpt.loss(library, P, size, examples))
 values = initial_values(size)
-moments = adamw.start(values)
+state = adamw.start(values)
 number = iter(range(1, 1_000_000))
 
 
@@ -32,7 +32,7 @@ def step() -> float:
     t = next(number)
     for name, g in gradient.items():
         assert g.dtype == np.float32
-        values[name], moments[name] = adamw.moved(name, values[name], g, moments[name], t, np.sqrt)
+        values[name], state[name] = adamw.moved(name, values[name], g, state[name], t, np.sqrt)
     return float(loss)
 
 

@@ -1,4 +1,4 @@
-"""The contender JAX: the whole step, optimiser included, compiled into one program."""
+"""The contender JAX: the whole step, with the optimizer, compiled into one program."""
 
 import os
 
@@ -13,7 +13,7 @@ from serving import serve
 
 
 class Jax(plain_gpt.Library):
-    """JAX's own functions; `key` is where the step's random bits come from."""
+    """JAX's own functions; `key` is the key of the step's random numbers."""
 
     key: jax.Array
 
@@ -44,24 +44,24 @@ def loss_of(values, examples, key):
     return plain_gpt.loss(library, values, size, examples)
 
 
-def updated(values, moments, t, examples, key):
+def updated(values, state, t, examples, key):
     loss, gradient = jax.value_and_grad(loss_of)(values, examples, key)
     for name, g in gradient.items():
-        values[name], moments[name] = adamw.moved(name, values[name], g, moments[name], t, jnp.sqrt)
-    return values, moments, loss
+        values[name], state[name] = adamw.moved(name, values[name], g, state[name], t, jnp.sqrt)
+    return values, state, loss
 
 
 compiled = jax.jit(updated, donate_argnums=(0, 1))
 values = jax.tree.map(jnp.asarray, initial_values(size))
-moments = jax.tree.map(jnp.asarray, adamw.start(initial_values(size)))
+state = jax.tree.map(jnp.asarray, adamw.start(initial_values(size)))
 number = iter(range(1, 1_000_000))
 
 
 def step() -> float:
-    global values, moments
+    global values, state
     t = next(number)
     key = jax.random.key(t)
-    values, moments, loss = compiled(values, moments, jnp.float32(t), examples, key)
+    values, state, loss = compiled(values, state, jnp.float32(t), examples, key)
     jax.block_until_ready(values)
     return float(loss)
 

@@ -25,7 +25,7 @@ size = SIZES[chosen.size]
 library = MyGrad(mygrad, chosen.dropout, chosen.gelu)
 examples = plain_gpt.flat_examples(*batch(size, chosen.batch))
 values = initial_values(size)
-moments = adamw.start(values)
+state = adamw.start(values)
 number = iter(range(1, 1_000_000))
 
 
@@ -36,7 +36,7 @@ def step() -> float:
     t = next(number)
     for name, w in P.items():
         assert w.grad.dtype == np.float32
-        values[name], moments[name] = adamw.moved(name, w.data, w.grad, moments[name], t, np.sqrt)
+        values[name], state[name] = adamw.moved(name, w.data, w.grad, state[name], t, np.sqrt)
     return float(loss.data)
 
 

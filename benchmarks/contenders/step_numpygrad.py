@@ -1,9 +1,9 @@
 """The contender numpygrad: a tape over NumPy that looks like PyTorch.
 
-Its LayerNorm, its GELU and its MultiHeadAttention turn float32 into float64 (a number that meets
-an array becomes a float64 array), and so do `-` and `/`. To spare it half of the memory
-traffic all three are composed here of operations that keep float32; its own attention has no
-dropout either.
+Its LayerNorm, its GELU and its MultiHeadAttention convert float32 to float64 (a scalar combined
+with an array becomes a float64 array), and so do `-` and `/`. All three are composed here of
+operations that keep float32, which halves its memory traffic; also, its own attention has no
+dropout.
 """
 
 import math
@@ -25,7 +25,7 @@ class NumpyGrad(plain_gpt.Library):
     def rows(self, table, ids):
         return numpygrad.ops.embedding(table, ids)
 
-    def turn(self, x, axes):
+    def transpose(self, x, axes):
         return x.transpose(axes)
 
     def layer_norm(self, x, gain, bias):

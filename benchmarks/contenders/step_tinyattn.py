@@ -13,7 +13,7 @@ from tinyattn.training.optimizers import AdamW
 
 
 class WholeBatch(Batch):
-    """A batch that is not cut to its longest row: the others compute all positions, so do we."""
+    """A batch that is not cut to its longest row, because the others compute all positions."""
 
     def split(self, parts: int) -> list[Batch]:
         parts = min(parts, len(self.inputs))

@@ -1,4 +1,4 @@
-"""The contender tinygrad: kernels that it writes itself, compiled by clang, replayed by TinyJit."""
+"""The contender tinygrad: its generated kernels are compiled by clang and replayed by TinyJit."""
 
 import os
 
@@ -20,7 +20,7 @@ class Tinygrad(plain_gpt.Library):
     def constant(self, values):
         return Tensor(values)
 
-    def turn(self, x, axes):
+    def transpose(self, x, axes):
         return x.permute(axes)
 
     def layer_norm(self, x, gain, bias):

@@ -10,7 +10,7 @@ from torch_gpt import GPT
 parser = options()
 parser.add_argument("--sdpa", action="store_true", help="fused attention")
 parser.add_argument("--compile", action="store_true", help="torch.compile with inductor")
-parser.add_argument("--micro", type=int, help="texts at a time, whose gradients are added up")
+parser.add_argument("--micro", type=int, help="sequences at a time; gradients are added")
 chosen = choose(parser)
 torch.set_num_threads(chosen.threads)
 torch.manual_seed(0)
@@ -48,11 +48,11 @@ def step() -> float:
 
 
 def warm_up() -> None:
-    """A step that changes nothing: PyTorch loads what it needs, and AdamW takes its moments.
+    """A step that changes nothing: PyTorch loads what it needs, and AdamW creates its state.
 
-    tinyattn's AdamW has them before its first step too, so neither side's count as its memory.
+    tinyattn's AdamW has its state before the first step too, so it is measured for neither.
     """
-    (0 * model(inputs[:1]).sum()).backward()  # from gradients of 0, moments of 0
+    (0 * model(inputs[:1]).sum()).backward()  # gradients of 0 give a state of 0
     for group in optimizer.param_groups:
         group["lr"] = 0.0
     optimizer.step()

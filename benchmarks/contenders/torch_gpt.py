@@ -1,4 +1,4 @@
-"""The assignment's GPT in PyTorch, with attention written out or fused (SDPA)."""
+"""The GPT of A5 in PyTorch, with attention as explicit operations or fused (SDPA)."""
 
 import math
 
@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 
 class Attention(nn.Module):
-    """Multi-head attention; `mix` is what the two kinds do differently."""
+    """Multi-head attention; only `mix` differs between explicit and fused attention."""
 
     def __init__(self, size: dict[str, int], dropout: float, fused: bool) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class FeedForward(nn.Module):
         return self.drop(self.contract(self.gelu(self.expand(x))))
 
 
-class Block(nn.Module):
+class Layer(nn.Module):
     def __init__(self, size: dict[str, int], dropout: float, gelu: str, fused: bool) -> None:
         super().__init__()
         C = size["width"]
@@ -75,24 +75,24 @@ class GPT(nn.Module):
         V, T, C = size["vocabulary"], size["context"], size["width"]
         self.embedding, self.positions = nn.Embedding(V, C), nn.Embedding(T, C)
         self.drop = nn.Dropout(dropout)
-        self.blocks = nn.ModuleList(
-            Block(size, dropout, gelu, fused) for _ in range(size["layers"])
+        self.layers = nn.ModuleList(
+            Layer(size, dropout, gelu, fused) for _ in range(size["layers"])
         )
         self.norm, self.head = nn.LayerNorm(C), nn.Linear(C, V, bias=False)
         self._load(initial_values(size))
 
     def forward(self, ids):
         x = self.drop(self.embedding(ids) + self.positions.weight[: ids.shape[1]])
-        for block in self.blocks:
-            x = block(x)
+        for layer in self.layers:
+            x = layer(x)
         return self.head(self.norm(x))
 
     def _load(self, values) -> None:
-        """Take the values that all contenders start with. A linear map is stored transposed."""
+        """Load the initial values of all contenders; linear weights are stored transposed."""
         with torch.no_grad():
             for path, module in self.named_modules():
                 for name, parameter in module.named_parameters(recurse=False):
                     gain = isinstance(module, nn.LayerNorm) and name == "weight"
                     value = torch.from_numpy(values[f"{path}.{'gain' if gain else name}"].copy())
-                    turned = isinstance(module, nn.Linear) and name == "weight"
-                    parameter.copy_(value.T if turned else value)
+                    transposed = isinstance(module, nn.Linear) and name == "weight"
+                    parameter.copy_(value.T if transposed else value)

@@ -1,4 +1,4 @@
-"""Blocks of keys in a window, at the beginning, and at random; few for each query."""
+"""Each query attends to few blocks of keys: in a window, at the beginning, and at random."""
 
 from typing import Any
 from unittest import mock
@@ -24,7 +24,7 @@ sizes = {
 
 
 def in_words(i: int, blocks: int, window: int, first: int, causal: bool) -> set[int]:
-    """The window of block i, and the first blocks, as far as they are there (or past)."""
+    """The window of block i, and the first blocks, if they exist (or are earlier)."""
     near = range(i - window + 1, i + 1) if causal else range(i - window // 2, i + window // 2 + 1)
     last = i if causal else blocks - 1
     return {j for j in (*near, *range(first)) if 0 <= j <= last}
@@ -45,7 +45,7 @@ def test_a_row_has_window_beginning_and_random_blocks_each_once(
 
 
 @given(more=st.integers(1, 5), **sizes)
-def test_causal_rows_do_not_know_how_many_follow(
+def test_causal_rows_do_not_depend_on_the_number_of_later_rows(
     blocks: int, window: int, first: int, random: int, seed: int, causal: bool, more: int
 ) -> None:
     longer = pattern(blocks + more, window, first, random, seed, True)
@@ -53,7 +53,7 @@ def test_causal_rows_do_not_know_how_many_follow(
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_a_seed_makes_the_pattern(causal: bool) -> None:
+def test_the_seed_determines_the_pattern(causal: bool) -> None:
     pattern.cache_clear()
     first = pattern(40, 1, 1, 2, 7, causal).copy()
     pattern.cache_clear()
@@ -62,13 +62,13 @@ def test_a_seed_makes_the_pattern(causal: bool) -> None:
     assert (other != first).any(axis=1).mean() > 0.8
     drawn = first[5:, 2:]
     counts = np.bincount(drawn.ravel(), minlength=40)
-    assert counts.max() < 15  # every row draws for itself
+    assert counts.max() < 15  # every row is drawn separately
     with pytest.raises(ValueError, match="read-only"):
-        pattern(40, 1, 1, 2, 7, causal)[0, 0] = 3  # it is shared by all who ask for it
+        pattern(40, 1, 1, 2, 7, causal)[0, 0] = 3  # all callers share it
 
 
 def test_random_blocks_are_drawn_evenly() -> None:
-    """Row 9 of ten, window 1 and no first blocks: each of the nine others equally often."""
+    """Row 9 of ten, window 1 and no first blocks: each of the nine others is equally frequent."""
     drawn = [pattern(10, 1, 0, 1, seed, False)[9, 1] for seed in range(900)]
     counts = np.bincount(drawn, minlength=10)
     assert counts[9] == 0
@@ -101,7 +101,9 @@ def test_with_everything_in_the_window_it_is_dense_attention(
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("reason", ["global", "random"])
-def test_so_it_is_if_everything_is_global_or_drawn(reason: str, causal: bool, device: str) -> None:
+def test_it_is_dense_attention_if_everything_is_global_or_drawn(
+    reason: str, causal: bool, device: str
+) -> None:
     options = {"global_blocks": 0, "random_blocks": 0, f"{reason}_blocks": 4}
     block, x = build("bigbird", device, **options), put(numbers(2, 14, C), device)
     expected = dense(block)(x, causal=causal).numpy()
@@ -116,7 +118,7 @@ def test_so_it_is_if_everything_is_global_or_drawn(reason: str, causal: bool, de
 def test_it_is_dense_attention_with_the_mask_that_its_pattern_describes(
     T: int, causal: bool, padded: bool, device: str, **options: int
 ) -> None:
-    """Whatever the sizes: value, weights, and gradients of everything."""
+    """For all sizes: value, weights, and all gradients."""
     block = build("bigbird", device, **options)
     mask, keys = sees(block, T, causal), padding([T, T // 2], T) if padded else None
     allowed = mask if keys is None else mask & keys
@@ -146,14 +148,14 @@ def test_queries_of_zero_take_the_mean_of_what_is_in_their_list(device: str) -> 
 
 
 def test_inside_a_block_positions_have_no_order(device: str) -> None:
-    """Looking both ways, without rotary positions: whoever changes place takes the answer along."""
+    """Bidirectional, without rotary positions: permuted inputs give permuted outputs."""
     order = np.array([3, 1, 0, 2, 5, 4, 7, 6, 8, 9, 11, 10])
     block, x = build("bigbird", device), numbers(1, 12, C)
     y = block(put(x, device)).numpy()
     assert_allclose(block(put(x[:, order], device)).numpy(), y[:, order], **CLOSE)
 
 
-# Its graph and its cost --------------------------------------------------------------------
+# Its graph and its size --------------------------------------------------------------------
 
 
 def band(n: int, w: int) -> np.ndarray:
@@ -164,7 +166,7 @@ def band(n: int, w: int) -> np.ndarray:
 
 @pytest.mark.parametrize("n", [1, 2, 7, 20])
 @pytest.mark.parametrize("w", [1, 2, 5])
-def test_a_window_alone_goes_step_by_step(n: int, w: int) -> None:
+def test_a_window_alone_needs_many_hops(n: int, w: int) -> None:
     places = np.arange(n)
     distance = hops(band(n, w))
     assert_array_equal(distance, np.ceil(np.abs(places[:, None] - places) / w))
@@ -175,7 +177,7 @@ def test_a_window_alone_goes_step_by_step(n: int, w: int) -> None:
 
 
 @pytest.mark.parametrize("n", [5, 20, 60])
-def test_over_a_position_that_sees_and_is_seen_by_all_it_is_two_hops(n: int) -> None:
+def test_through_a_global_position_there_are_two_hops(n: int) -> None:
     sees = band(n, 1)
     sees[0] = sees[:, 0] = True
     distance = hops(sees)
@@ -183,8 +185,8 @@ def test_over_a_position_that_sees_and_is_seen_by_all_it_is_two_hops(n: int) -> 
     assert_array_equal(distance == 2, ~sees)
 
 
-def test_under_a_causal_mask_that_position_is_no_way_back() -> None:
-    """n = 20, w = 1, position 0 seen by all: 18 hops from 1 to 19, and not 2."""
+def test_with_a_causal_mask_a_global_position_shortens_nothing() -> None:
+    """n = 20, w = 1, all positions attend to position 0: 18 hops from 1 to 19, and not 2."""
     sees = band(20, 1)
     sees[0] = sees[:, 0] = True
     distance = hops(np.tril(sees))
@@ -203,8 +205,8 @@ def test_hops_are_powers_of_the_graph(n: int, seed: int) -> None:
     assert_array_equal(hops(sees), expected)
 
 
-def test_hops_of_layers_are_the_influence_of_so_many(device: str) -> None:
-    """Two blocks on end, with residuals: who is at most two hops away is heard, and no one else."""
+def test_hops_are_the_number_of_layers_with_influence(device: str) -> None:
+    """Two layers with residual connections: only positions at most two hops away have influence."""
     block, x = build("bigbird", device, block=2, random_blocks=1), numbers(14, C)
 
     def run(x: Tensor) -> Tensor:
@@ -217,7 +219,7 @@ def test_hops_of_layers_are_the_influence_of_so_many(device: str) -> None:
 
 
 def attended_to(block: AttentionBlock, T: int, causal: bool) -> tuple[int, int]:
-    """Of all `ops.attention` in a call: the numbers that come in or are made, and multiply-adds."""
+    """For all `ops.attention` in a call: the elements of inputs and results, and multiply-adds."""
     memory = products = 0
     whole = ops.attention
 
@@ -242,21 +244,21 @@ def test_memory_and_multiply_adds_grow_with_the_length_and_not_with_its_square(
     for name, options in [("bigbird", {"block": 8}), ("multihead", {})]:
         for T in (256, 512):
             counts[name, T] = attended_to(build(name, **options), T, causal)
-    for kind in range(2):
-        assert counts["bigbird", 512][kind] / counts["bigbird", 256][kind] == pytest.approx(2, 0.02)
-        assert counts["multihead", 512][kind] / counts["multihead", 256][kind] > 3.5
+    for i in range(2):
+        assert counts["bigbird", 512][i] / counts["bigbird", 256][i] == pytest.approx(2, 0.02)
+        assert counts["multihead", 512][i] / counts["multihead", 256][i] > 3.5
     block = build("bigbird", block=8)
     assert counts["bigbird", 512][1] == 2 * C * sum(pairs(block, 512, causal))
 
 
 def pairs(block: BigBird, T: int, causal: bool) -> list[int]:
-    """For each query, how many places its list has room for; all, if it sees everything."""
+    """For each query, the number of keys in its list; all, if it attends to everything."""
     N = block.window_blocks + block.global_blocks + block.random_blocks
     whole = 0 if causal else block.global_blocks * block.block
     return [T if t < whole else N * block.block for t in range(T)]
 
 
-def test_what_it_says_of_its_sizes() -> None:
+def test_its_sizes() -> None:
     block = build("bigbird", block=8, window_blocks=3, global_blocks=2, random_blocks=1)
     assert block.sizes() == {"C": C, "H": H, "K": 8, "N": 6, "G": 2}
     assert build("bigbird").parameter_count() == build("multihead").parameter_count()

@@ -1,4 +1,4 @@
-"""One matrix for two: the same outputs, other numbers of parameters, and the way back."""
+"""One matrix instead of two: the same outputs, other parameter counts, and the conversion back."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ EXACT = {"rtol": 0, "atol": 1e-10}
 
 
 def calls(device: str) -> list[dict[str, Any]]:
-    """Each way in which both blocks can be called."""
+    """Each kind of call that both blocks support."""
     z, allowed = put(numbers(2, 9, C, seed=1), device), put(numbers(7, 9) < 0.5, device)
     padded = put(padding([3, 0], 7), device)
     return [{}, {"causal": True}, {"allowed": padded, "causal": True},
@@ -28,7 +28,7 @@ def calls(device: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("way", range(5))
 def test_one_matrix_gives_the_same_outputs_and_two_give_them_back(way: int, device: str) -> None:
-    """With biases of all maps: that of the queries lives on in u, that of the keys is not felt."""
+    """With biases of all maps: that of the queries becomes u, that of the keys has no effect."""
     block, x = build("multihead", device), put(numbers(2, 7, C), device)
     call, merged = calls(device)[way], merge(block)
     back = factor(merged)
@@ -41,7 +41,7 @@ def test_one_matrix_gives_the_same_outputs_and_two_give_them_back(way: int, devi
     assert_allclose(back.weights(x, **call).numpy(), weights, **EXACT)
 
 
-def test_what_was_merged_continues_a_text_too(device: str) -> None:
+def test_a_merged_block_also_continues_a_sequence(device: str) -> None:
     block, x, cache = build("multihead", device), put(numbers(2, 7, C), device), KeyValueCache(7)
     merged = merge(block)
     with no_grad():
@@ -50,8 +50,8 @@ def test_what_was_merged_continues_a_text_too(device: str) -> None:
     assert_allclose(np.concatenate(parts, axis=1), whole, **EXACT)
 
 
-def test_the_matrices_have_the_rank_and_the_numbers_that_the_sheet_counts() -> None:
-    """2IJ numbers in two maps, J² in one of rank I at most; for heads of half the width alike."""
+def test_the_matrices_have_the_rank_and_the_size_of_the_answer_sheet() -> None:
+    """2IJ elements in two maps, J² in one of rank at most I; also for heads of half the width."""
     block = build("multihead")
     merged = merge(block)
     matrices = merged.matrices()
@@ -68,8 +68,8 @@ def test_the_matrices_have_the_rank_and_the_numbers_that_the_sheet_counts() -> N
         assert_allclose(matrices[h], expected, **EXACT)
 
 
-def test_two_maps_of_rank_d_are_as_near_as_any_can_be(device: str) -> None:
-    """What remains is made of the singular values that were left out (Eckart and Young 1936).
+def test_two_maps_are_the_nearest_of_rank_d(device: str) -> None:
+    """The difference has the singular values that were left out (Eckart and Young 1936).
 
     The bias of the queries is one more row: scores are [x, 1] [W; u] zᵀ.
     """
@@ -84,16 +84,16 @@ def test_two_maps_of_rank_d_are_as_near_as_any_can_be(device: str) -> None:
     p = made.state()
     queries = np.concatenate([p["query.weight"], p["query.bias"][None]])
     sizes = [np.linalg.norm(a, axis=0) for a in (queries, p["key.weight"])]
-    assert_allclose(sizes[0], sizes[1], rtol=1e-10)  # each singular value is shared out evenly
+    assert_allclose(sizes[0], sizes[1], rtol=1e-10)  # each singular value is split evenly
 
 
-def test_a_single_head_as_wide_as_the_model_loses_nothing(device: str) -> None:
+def test_a_single_head_of_full_width_loses_nothing(device: str) -> None:
     block, x = build("bilinear", device, heads=1), put(numbers(2, 7, C), device)
     assert_allclose(factor(block)(x).numpy(), block(x).numpy(), **EXACT)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_a_converted_block_keeps_place_precision_and_dropout(dtype: str, device: str) -> None:
+def test_a_converted_block_keeps_device_dtype_and_dropout(dtype: str, device: str) -> None:
     block = new("multihead", dropout=0.3)
     if dtype == "float64":
         in_float64(block)
@@ -102,7 +102,7 @@ def test_a_converted_block_keeps_place_precision_and_dropout(dtype: str, device:
     assert isinstance(block, MultiHead)
     for made in (merge(block), factor(merge(block))):
         assert {(p.device, str(p.dtype)) for p in made.parameters()} == {(device, dtype)}
-        assert (made.dropout.rate, made.longest, made.heads) == (0.3, LONGEST, H)
+        assert (made.dropout.rate, made.max_length, made.heads) == (0.3, LONGEST, H)
         assert_allclose(made(x).numpy(), block(x).numpy(), atol=1e-5)
         made(x).backward(asarray(numbers(2, 7, C).astype(dtype), device=device))
 
@@ -110,7 +110,7 @@ def test_a_converted_block_keeps_place_precision_and_dropout(dtype: str, device:
 def test_what_no_single_matrix_can_do_is_refused() -> None:
     with pytest.raises(ValueError, match="merge: with rotary positions a score depends"):
         merge(build("multihead", rotary=True))
-    with pytest.raises(ValueError, match="factor: rotary positions turn all C numbers"):
+    with pytest.raises(ValueError, match="factor: rotary positions rotate C dimensions"):
         factor(build("bilinear", rotary=True))
     for name in ("bigbird", "bilinear"):
         with pytest.raises(ValueError, match="merge: needs a MultiHead block; got Bi"):

@@ -1,4 +1,4 @@
-"""What every attention block promises, block after block by registry."""
+"""The contract of every attention block, for each attention type."""
 
 import inspect
 from collections.abc import Callable
@@ -31,7 +31,7 @@ from blocks import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
-from kinds import file_of, stray_files, told
+from kinds import about, file_of, stray_files
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tinyattn import Tensor, gradcheck, no_grad, ops
@@ -44,8 +44,8 @@ from tinyattn.attention import (
     padding,
 )
 from tinyattn.backend import asarray, asnumpy
-from tinyattn.models import MECHANISMS
-from tinyattn.noise import Noise
+from tinyattn.models import ATTENTION_TYPES
+from tinyattn.rng import DropoutRNG
 
 every_block = pytest.mark.parametrize("name", ATTENTION)
 every_way_with_padding = pytest.mark.parametrize(("name", "causal"), ways("padding"))
@@ -53,34 +53,34 @@ every_way_with_padding = pytest.mark.parametrize(("name", "causal"), ways("paddi
 # Its equation, its parameters --------------------------------------------------------------
 
 
-def test_there_is_a_file_about_each_kind_and_no_other() -> None:
-    """So that a kind without tests is told what it needs (kinds.py)."""
-    for name in MECHANISMS:
-        assert told(name).__doc__, f"{file_of(name)} does not say what the kind is"
+def test_there_is_a_file_about_each_attention_type_and_no_other() -> None:
+    """For a type without tests, the error names what to write (kinds.py)."""
+    for name in ATTENTION_TYPES:
+        assert about(name).__doc__, f"{file_of(name)} has no docstring"
     assert not stray_files()
 
 
 @every_block
-def test_a_block_learns_as_many_numbers_as_are_counted_by_hand(name: str) -> None:
+def test_a_block_has_the_parameter_count_of_its_file(name: str) -> None:
     for rotary in (False, *[True] * can(name, "rotary")):
         block = new(name, rotary=rotary)
-        assert block.parameter_count() == told(name).parameters(block)
+        assert block.parameter_count() == about(name).parameters(block)
 
 
 @every_block
-def test_a_kind_can_be_used_for_what_its_file_says(name: str) -> None:
+def test_an_attention_type_has_the_uses_of_its_file(name: str) -> None:
     uses = [c for c, use in ((True, "causal"), (False, "bidirectional")) if can(name, use)]
-    assert uses == told(name).USES
+    assert uses == about(name).USES
 
 
 @every_block
-def test_a_kind_shows_its_options_where_python_looks(name: str) -> None:
-    """Those of `build`, behind what every block takes; a call is as the contract says."""
+def test_an_attention_type_has_its_options_in_its_signature(name: str) -> None:
+    """Those of `build`, after the parameters of every block; a call has those of the contract."""
     block, shown = new(name), inspect.signature(ATTENTION[name])
-    common = ["width", "heads", "longest", "rng", "dropout", "rotary"]
+    common = ["width", "heads", "max_length", "rng", "dropout", "rotary"]
     assert [*shown.parameters] == [*common, *options_of(ATTENTION[name])]
     assert [*inspect.signature(block).parameters] == [
-        "x", "context", "allowed", "causal", "noise", "cache"
+        "x", "context", "allowed", "causal", "dropout_rng", "cache"
     ]  # fmt: skip
     option = next(iter(options_of(ATTENTION[name])), "dropout")
     with pytest.raises(TypeError, match=f"has no option '{option}t'; did you mean '{option}'"):
@@ -91,18 +91,18 @@ def test_a_kind_shows_its_options_where_python_looks(name: str) -> None:
 @every_way_and_position
 def test_a_block_is_its_formula(name: str, causal: bool, rotary: bool, T: int, device: str) -> None:
     block, x = build(name, device, rotary=rotary), numbers(2, T, C)
-    expected = told(name).formula(np, block.state(), block, x, causal, None)
+    expected = about(name).formula(np, block.state(), block, x, causal, None)
     assert_allclose(block(put(x, device), causal=causal).numpy(), expected, **CLOSE)
 
 
 @pytest.mark.parametrize("T", [3, 6, 13])
 @pytest.mark.parametrize(("name", "causal", "rotary"), with_positions("padding"))
-def test_also_where_texts_are_filled_up(
+def test_a_block_is_its_formula_also_with_padding(
     name: str, causal: bool, rotary: bool, T: int, device: str
 ) -> None:
     block = build(name, device, rotary=rotary)
     x, padded = numbers(3, T, C), padding([T, T // 2, 0], T)
-    expected = told(name).formula(np, block.state(), block, x, causal, padded)
+    expected = about(name).formula(np, block.state(), block, x, causal, padded)
     y = block(put(x, device), allowed=put(padded, device), causal=causal)
     assert_allclose(y.numpy(), expected, **CLOSE)
 
@@ -111,7 +111,7 @@ def test_also_where_texts_are_filled_up(
 def test_autograd_agrees_on_the_gradients(
     name: str, causal: bool, rotary: bool, device: str
 ) -> None:
-    """Those of x and of every parameter, with a random cotangent; some keys are hidden."""
+    """For x and every parameter, for a random gradient of the output; some keys are hidden."""
     T = 6
     block, x, u = build(name, device, rotary=rotary), numbers(2, T, C), numbers(2, T, C, seed=1)
     padded = padding([T, 4], T) if can(name, "padding") else None
@@ -119,7 +119,7 @@ def test_autograd_agrees_on_the_gradients(
 
     def formula(x: Any, *parameters: Any) -> Any:
         state = dict(zip(paths, parameters, strict=True))
-        return told(name).formula(autograd.numpy, state, block, x, causal, padded)
+        return about(name).formula(autograd.numpy, state, block, x, causal, padded)
 
     arrays = [x, *block.state().values()]
     theirs = make_vjp(formula, tuple(range(len(arrays))))(*arrays)[0](u)
@@ -144,21 +144,21 @@ def test_gradients_are_those_of_small_changes(
         assert gradcheck(run, x, *parameters, directions=1)
 
 
-# Who reaches whom --------------------------------------------------------------------------
+# Influence ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("T", LENGTHS)
 @every_way_and_position
-def test_what_may_be_seen_is_exactly_what_has_influence(
+def test_exactly_the_allowed_positions_have_influence(
     name: str, causal: bool, rotary: bool, T: int, device: str
 ) -> None:
-    """By value: one input changes much. By gradient: one output asks."""
+    """By value: one input changes much. By gradient: of one output."""
     block, x = build(name, device, rotary=rotary), numbers(T, C)
 
     def run(x: Tensor) -> Tensor:
         return block(x, causal=causal)
 
-    expected = told(name).sees(block, T, causal)
+    expected = about(name).sees(block, T, causal)
     assert_array_equal(influence(run, x, device), expected)
     assert_array_equal(reach(run, x, device), expected)
 
@@ -170,8 +170,10 @@ with_a_cache = pytest.mark.parametrize(
 
 @pytest.mark.parametrize("T", [1, 6, 14])
 @with_a_cache
-def test_a_cache_shows_no_more(name: str, causal: bool, rotary: bool, T: int, device: str) -> None:
-    """The same lower triangle if a text is continued from what was stored."""
+def test_a_cache_adds_no_influence(
+    name: str, causal: bool, rotary: bool, T: int, device: str
+) -> None:
+    """The same lower triangle if a sequence is continued with a cache."""
     block = build(name, device, rotary=rotary)
 
     def run(x: Tensor) -> Tensor:
@@ -188,15 +190,15 @@ def test_a_cache_shows_no_more(name: str, causal: bool, rotary: bool, T: int, de
 @pytest.mark.parametrize(
     ("name", "causal", "rotary"), [way for way in with_positions("causal") if way.values[1]]
 )
-def test_what_was_computed_stays_when_a_text_grows(
+def test_outputs_stay_when_a_sequence_grows(
     name: str, causal: bool, rotary: bool, device: str
 ) -> None:
-    """Also what was dropped: a batch that is cut to a shorter text learns what it would uncut."""
+    """Also the dropout mask: a batch that is cut to its longest sequence gives the same outputs."""
     block, x = build(name, device, rotary=rotary, dropout=0.3), numbers(2, LONGEST, C)
-    for noise in (lambda: None, lambda: Noise(1)):
-        whole = block(put(x, device), causal=causal, noise=noise()).numpy()
+    for dropout_rng in (lambda: None, lambda: DropoutRNG(1)):
+        whole = block(put(x, device), causal=causal, dropout_rng=dropout_rng()).numpy()
         for T in range(1, LONGEST):
-            start = block(put(x[:, :T], device), causal=causal, noise=noise()).numpy()
+            start = block(put(x[:, :T], device), causal=causal, dropout_rng=dropout_rng()).numpy()
             assert_allclose(start, whole[:, :T], **CLOSE)
 
 
@@ -205,7 +207,7 @@ def test_what_was_computed_stays_when_a_text_grows(
 def test_a_cache_changes_nothing(
     name: str, causal: bool, rotary: bool, sizes: list[int], device: str
 ) -> None:
-    """However a text is cut into pieces."""
+    """However a sequence is cut into pieces."""
     block, n = build(name, device, rotary=rotary), sum(sizes)
     x = numbers(2, n, C)
     whole = block(put(x, device), causal=causal).numpy()
@@ -217,7 +219,7 @@ def test_a_cache_changes_nothing(
 
 
 def _shifted(rotary: Any, shift: int) -> Callable[..., Tensor]:
-    """The same turns, with all positions counted from another start."""
+    """The same rotations, with all positions counted from another start."""
     return lambda x, start=0, step=1: rotary(x, start + shift, step)
 
 
@@ -229,7 +231,7 @@ def test_rotary_scores_depend_on_distances_only(name: str, causal: bool, device:
     for shift in (1, 4, 37):
         block.rotary = _shifted(turn, shift)
         assert_allclose(block(x, causal=causal).numpy(), here, rtol=1e-10, atol=1e-10)
-    assert np.abs(here - plain).max() > 0.01  # and on distances they do depend
+    assert np.abs(here - plain).max() > 0.01  # and they do depend on distances
 
 
 # Weights -----------------------------------------------------------------------------------
@@ -237,10 +239,8 @@ def test_rotary_scores_depend_on_distances_only(name: str, causal: bool, device:
 
 @pytest.mark.parametrize("T", LENGTHS)
 @every_way
-def test_weights_are_what_the_answer_is_made_with(
-    name: str, causal: bool, T: int, device: str
-) -> None:
-    kind, block, x = told(name), build(name, device), put(numbers(3, T, C), device)
+def test_weights_are_those_of_the_output(name: str, causal: bool, T: int, device: str) -> None:
+    described, block, x = about(name), build(name, device), put(numbers(3, T, C), device)
     padded = padding([T, T // 2, 0], T) if can(name, "padding") else None
     for allowed in (None, padded):
         call = {"allowed": put(allowed, device), "causal": causal}
@@ -248,23 +248,21 @@ def test_weights_are_what_the_answer_is_made_with(
         assert weights.shape[:3] == (3, H, T)
         assert (weights >= 0).all()
         some = np.ones((3, 1, T))
-        if allowed is not None and not kind.ALWAYS_THERE:
-            some = (kind.sees(block, T, causal) & allowed).any(axis=-1)
+        if allowed is not None and not described.ALWAYS_THERE:
+            some = (described.sees(block, T, causal) & allowed).any(axis=-1)
         assert_allclose(weights.sum(axis=-1), np.broadcast_to(some, (3, H, T)), **CLOSE)
-        values = kind.values(block.state(), block, x.numpy(), allowed)
+        values = described.values(block.state(), block, x.numpy(), allowed)
         answer = (weights @ values).swapaxes(1, 2).reshape(3, T, C)
         y = answer @ block.out.weight.numpy() + block.out.bias.numpy()
         assert_allclose(block(x, **call).numpy(), y, **CLOSE)
         if can(name, "near"):  # its weights are on positions
-            seen = kind.sees(block, T, causal) & (True if allowed is None else allowed)
+            seen = described.sees(block, T, causal) & (True if allowed is None else allowed)
             assert_array_equal(weights > 0, np.broadcast_to(seen, weights.shape))
 
 
 @every_way_with_padding
-def test_a_text_without_a_key_answers_with_the_bias_and_moves_nothing(
-    name: str, causal: bool, device: str
-) -> None:
-    """Heads that see nothing give zeros, and gradients of exactly zero."""
+def test_the_output_without_allowed_keys_is_the_bias(name: str, causal: bool, device: str) -> None:
+    """Heads without allowed keys give zeros, and gradients of exactly zero."""
     block, T = build(name, device), 6
     x, g = Tensor(numbers(2, T, C), requires_grad=True, device=device), numbers(2, T, C, seed=1)
     y = block(x, allowed=put(padding([T, 0], T), device), causal=causal)
@@ -273,23 +271,23 @@ def test_a_text_without_a_key_answers_with_the_bias_and_moves_nothing(
     assert not asnumpy(x.grad)[1].any()
     both = {path: asnumpy(parameter.grad) for path, parameter in block.named_parameters()}
     block.zero_grad()
-    block(x[:1], causal=causal).backward(g[:1])  # the ordinary text alone
+    block(x[:1], causal=causal).backward(g[:1])  # the other sequence alone
     for path, parameter in block.named_parameters():
         rest = g[1].sum(axis=0) if path == "out.bias" else 0
         assert_allclose(both[path], asnumpy(parameter.grad) + rest, **CLOSE)
 
 
 @every_way_with_padding
-def test_what_fills_a_text_up_changes_nothing(name: str, causal: bool, device: str) -> None:
-    """Whatever stands at hidden places behind it."""
-    block, x = build(name, device, **told(name).ALONE), numbers(1, 11, C)
+def test_padding_changes_nothing(name: str, causal: bool, device: str) -> None:
+    """Whatever the values at the hidden positions behind the sequence are."""
+    block, x = build(name, device, **about(name).ALONE), numbers(1, 11, C)
     alone = block(put(x[:, :6], device), causal=causal).numpy()
     filled = block(put(x, device), allowed=put(padding([6], 11), device), causal=causal).numpy()
     assert_allclose(filled[:, :6], alone, **CLOSE)
 
 
 @pytest.mark.parametrize("name", names("bidirectional"))
-def test_everything_may_be_hidden_with_one_word(name: str, device: str) -> None:
+def test_a_mask_may_broadcast(name: str, device: str) -> None:
     """A mask of any shape that is the same for every query."""
     block, x = build(name, device), put(numbers(2, 6, C), device)
     y, silent = block(x).numpy(), np.broadcast_to(block.out.bias.numpy(), (2, 6, C))
@@ -299,8 +297,8 @@ def test_everything_may_be_hidden_with_one_word(name: str, device: str) -> None:
         assert_allclose(block(x, allowed=everything).numpy(), y, **CLOSE)
 
 
-def test_heads_may_have_masks_of_their_own(device: str) -> None:
-    """Hidden from one head only: what the other reads is as before."""
+def test_each_head_may_have_its_own_mask(device: str) -> None:
+    """Hidden from one head only: the output of the other head is as before."""
     allowed = np.ones((1, H, 1, 6), bool)
     allowed[0, 0, 0, 2:] = False
     for name in names("bidirectional"):
@@ -311,11 +309,11 @@ def test_heads_may_have_masks_of_their_own(device: str) -> None:
         assert np.abs(some - whole)[..., : C // H].min() > 0
 
 
-# Batches, devices, precision ---------------------------------------------------------------
+# Batches, devices, dtypes ------------------------------------------------------------------
 
 
 @every_way
-def test_a_block_keeps_shape_and_precision_on_every_device(
+def test_a_block_keeps_shape_and_dtype_on_every_device(
     name: str, causal: bool, device: str
 ) -> None:
     for T in (3, 11):
@@ -329,7 +327,7 @@ def test_a_block_keeps_shape_and_precision_on_every_device(
                 block.to(place).zero_grad()
                 there = {key: asarray(value, device=place) for key, value in call.items()}
                 leaf = Tensor(x, dtype="float32", device=place, requires_grad=True)
-                y = block(leaf, **there, causal=causal, noise=Noise(1))
+                y = block(leaf, **there, causal=causal, dropout_rng=DropoutRNG(1))
                 assert (y.shape, y.dtype, y.device) == ((2, T, C), np.float32, place)
                 y.backward(asarray(g.astype(np.float32), device=place))
                 weights = block.weights(leaf, **there, causal=causal)
@@ -358,7 +356,7 @@ def test_a_cache_on_every_device(name: str, device: str) -> None:
 
 @pytest.mark.parametrize("T", [3, 11])
 @every_way
-def test_sequences_of_a_batch_do_not_meet(name: str, causal: bool, T: int, device: str) -> None:
+def test_sequences_of_a_batch_are_independent(name: str, causal: bool, T: int, device: str) -> None:
     block, x = build(name, device), numbers(3, T, C)
     together = block(put(x, device), causal=causal).numpy()
     for i in range(3):
@@ -368,19 +366,19 @@ def test_sequences_of_a_batch_do_not_meet(name: str, causal: bool, T: int, devic
 
 @pytest.mark.parametrize("T", [3, 11])
 @every_way
-def test_a_split_batch_drops_what_the_whole_would(
+def test_a_split_batch_has_the_dropout_masks_of_the_whole(
     name: str, causal: bool, T: int, device: str
 ) -> None:
     block, x = build(name, device, dropout=0.4), numbers(4, T, C)
-    whole = block(put(x, device), causal=causal, noise=Noise(1)).numpy()
+    whole = block(put(x, device), causal=causal, dropout_rng=DropoutRNG(1)).numpy()
     parts = [
-        block(put(x[a:b], device), causal=causal, noise=Noise(1, first_row=a)).numpy()
+        block(put(x[a:b], device), causal=causal, dropout_rng=DropoutRNG(1, first_row=a)).numpy()
         for a, b in pieces([1, 3])
     ]
     assert_allclose(np.concatenate(parts), whole, **CLOSE)
-    assert (whole == 0).any()  # of the answers
+    assert (whole == 0).any()  # of the outputs
     kept = block(put(x, device), causal=causal).numpy() / 0.6
-    assert np.abs(whole - kept)[whole != 0].min() > 0  # and of the weights before
+    assert np.abs(whole - kept)[whole != 0].min() > 0  # and of the weights
 
 
 # What it cannot do -------------------------------------------------------------------------
@@ -389,7 +387,7 @@ LONGER = LONGEST + 5
 
 
 def after_three(block: Any, x: Tensor, causal: bool) -> Tensor:
-    """A text that is continued."""
+    """A call that continues a sequence."""
     cache = KeyValueCache(LONGER)
     with no_grad():
         block(x[:, :3], causal=causal, cache=cache)
@@ -414,11 +412,11 @@ ASK: dict[str, Callable[[str, Any, Tensor, bool], Tensor]] = {
         put(numbers(2, LONGER, C), x.device), causal=causal
     ),
 }
-"""A call that needs the ability; penalties ask for something else than a call."""
+"""A call that needs the ability; for penalties it is not a call of the block alone."""
 
 
 def penalised(block: Any, x: Tensor, causal: bool, penalty: str) -> Tensor:
-    """What a model with such a layer adds to its loss."""
+    """The penalty of a model with such a layer."""
     asked = Penalty(**{penalty: 1.0})
     asked.check("this one", block.cannot)
     counts = put(np.ones((2, 6), bool), x.device)
@@ -427,7 +425,7 @@ def penalised(block: Any, x: Tensor, causal: bool, penalty: str) -> Tensor:
 
 @pytest.mark.parametrize("ability", ABILITIES)
 @every_way
-def test_a_block_does_what_is_asked_or_says_why_not(
+def test_a_block_supports_a_call_or_gives_the_reason(
     name: str, causal: bool, ability: str, device: str
 ) -> None:
     block, x = build(name, device), put(numbers(2, 6, C), device)
@@ -445,20 +443,20 @@ def test_a_block_does_what_is_asked_or_says_why_not(
         return
     y, plain = ask().numpy(), block(x, causal=causal).numpy()
     assert np.isfinite(y).all()
-    if ability in ("context", "padding", "mask", "rotary"):  # it is not dropped in silence
+    if ability in ("context", "padding", "mask", "rotary"):  # it is not ignored
         assert np.abs(y - plain).max() > 1e-3
 
 
 @every_block
-def test_what_a_block_says_about_itself_is_complete(name: str) -> None:
-    kind = ATTENTION[name]
-    assert kind.cannot.keys() <= ABILITIES.keys()
-    assert all(reason and not reason.endswith(".") for reason in kind.cannot.values())
+def test_the_description_of_a_block_is_complete(name: str) -> None:
+    made = ATTENTION[name]
+    assert made.cannot.keys() <= ABILITIES.keys()
+    assert all(reason and not reason.endswith(".") for reason in made.cannot.values())
     assert can(name, "causal") or can(name, "bidirectional")
     letters = {"T", *new(name).sizes()}
-    for formula in (kind.multiply_adds, kind.kept_numbers):
+    for formula in (made.multiply_adds, made.kept_numbers):
         assert set(filter(str.isalpha, formula)) <= letters
-    assert all(isinstance(default, int) for default in options_of(kind).values())
+    assert all(isinstance(default, int) for default in options_of(made).values())
 
 
 @every_block
@@ -466,24 +464,24 @@ def test_what_a_block_says_about_itself_is_complete(name: str) -> None:
     ("message", "mistake"),
     [
         ("heads must divide the width; got 3 and 8", lambda name, block, x: ATTENTION[name](
-            C, 3, longest=6, rng=np.random.default_rng(0))),
-        ("longest must be at least 1; got 0", lambda name, block, x: new(name, longest=0)),
+            C, 3, max_length=6, rng=np.random.default_rng(0))),
+        ("max_length must be at least 1; got 0", lambda name, block, x: new(name, max_length=0)),
         ("rate must be at least 0", lambda name, block, x: new(name, dropout=1.0)),
         (r"x must be \(B, T, 8\); got \(5, 8\)", lambda name, block, x: block(x[0])),
         (r"context must be \(B, T, 8\); got \(2, 5, 3\)",
          lambda name, block, x: block(x, context=x[..., :3])),
-        ("context must have x's 2 rows; got 1", lambda name, block, x: block(x, context=x[:1])),
-        ("it cannot hold a context",
+        ("context must have batch size 2; got 1", lambda name, block, x: block(x, context=x[:1])),
+        ("a cache is for positions of x itself",
          lambda name, block, x: block(x, context=x, cache=KeyValueCache(9))),
         (r"use it inside no_grad\(\)", lambda name, block, x: block(x, cache=KeyValueCache(9))),
     ],
 )  # fmt: skip
-def test_a_mistake_is_told(name: str, message: str, mistake: Callable[..., Any]) -> None:
+def test_a_mistake_raises_an_error(name: str, message: str, mistake: Callable[..., Any]) -> None:
     with pytest.raises((ValueError, RuntimeError), match=message):
         mistake(name, new(name), Tensor(numbers(2, 5, C), dtype="float32"))
 
 
 @pytest.mark.parametrize("name", names("cache"))
-def test_a_full_cache_says_so(name: str) -> None:
+def test_a_full_cache_raises_an_error(name: str) -> None:
     with no_grad(), pytest.raises(ValueError, match="has room for 4 positions; got 5"):
         build(name)(Tensor(numbers(2, 5, C)), causal=True, cache=KeyValueCache(4))

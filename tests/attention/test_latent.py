@@ -1,4 +1,4 @@
-"""Positions that read for those that come later."""
+"""Latents: positions that summarize the past for later positions."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from tinyattn.attention import MultiHead
 
 @with_or_without_rotary
 def test_in_its_first_segment_it_is_dense_causal_attention(rotary: bool, device: str) -> None:
-    """Nobody has read anything yet."""
+    """There are no latents yet."""
     block, x = build("latent", device, segment=7, rotary=rotary), put(numbers(2, 7, C), device)
     dense = build("multihead", device, rotary=rotary)
     for name in ("query", "key", "value", "out"):
@@ -21,20 +21,20 @@ def test_in_its_first_segment_it_is_dense_causal_attention(rotary: bool, device:
     assert np.abs(later - block(x, causal=True).numpy())[:, 4:].min() > 0
 
 
-def test_a_past_segment_is_seen_through_its_latent_only(device: str) -> None:
-    """All but its last position may change places: the latent reads them as a set."""
+def test_later_queries_attend_to_a_past_segment_through_its_latent_only(device: str) -> None:
+    """All except its last position may be permuted: for the latent they are a set."""
     block, x = build("latent", device, segment=4), numbers(1, 11, C)
     y = block(put(x, device), causal=True).numpy()
     inside = np.array([2, 0, 1, 3, 6, 4, 5, 7, 8, 9, 10])
     moved = block(put(x[:, inside], device), causal=True).numpy()
     assert_allclose(moved[:, 8:], y[:, 8:], **CLOSE)
-    across = np.array([6, 0, 1, 3, 2, 4, 5, 7, 8, 9, 10])  # the first latent reads another set
+    across = np.array([6, 0, 1, 3, 2, 4, 5, 7, 8, 9, 10])  # the first latent attends to another set
     moved = block(put(x[:, across], device), causal=True).numpy()
     assert np.abs(moved - y)[:, 8:].min() > 0
 
 
-def test_without_what_latents_read_a_segment_is_alone(device: str) -> None:
-    """If the values that latents hand on are zero, only the text of one's own segment is read."""
+def test_without_latent_values_a_segment_is_independent(device: str) -> None:
+    """If the values of the latents are zero, a query depends on its own segment only."""
     block = build("latent", device, segment=4)
     for parameter in block.latent_value.parameters():
         parameter.data = np.zeros(parameter.shape)
@@ -49,7 +49,7 @@ def test_without_what_latents_read_a_segment_is_alone(device: str) -> None:
 
 
 def test_queries_of_zero_take_means_of_means(device: str) -> None:
-    """A latent is the mean of all before it, and later a value among others."""
+    """A latent is the mean of all values up to it, and later one value among others."""
     block, x = build("latent", device, segment=2), put(numbers(1, 5, C), device)
     for parameter in block.query.parameters():
         parameter.data = np.zeros(parameter.shape)
@@ -61,14 +61,14 @@ def test_queries_of_zero_take_means_of_means(device: str) -> None:
 
 
 def test_sizes_and_parameters() -> None:
-    assert build("latent", longest=100, segment=0).segment == 10
-    assert build("latent", longest=1, segment=0).segment == 1
-    assert build("latent", longest=100, segment=0).sizes() == {"C": C, "H": 2, "K": 10}
+    assert build("latent", max_length=100, segment=0).segment == 10
+    assert build("latent", max_length=1, segment=0).segment == 1
+    assert build("latent", max_length=100, segment=0).sizes() == {"C": C, "H": 2, "K": 10}
     block = build("latent")
     assert isinstance(block, MultiHead)
-    assert block.parameter_count() == 6 * (C * C + C)  # two maps more than multi-head attention
+    assert block.parameter_count() == 6 * (C * C + C)  # two more maps than multi-head attention
 
 
-def test_it_has_to_be_asked_to_be_causal() -> None:
-    with pytest.raises(ValueError, match="Latent cannot look both ways: it is made for the past"):
+def test_it_must_be_causal() -> None:
+    with pytest.raises(ValueError, match="Latent cannot attend to later positions: it is causal"):
         build("latent")(Tensor(numbers(1, 4, C)))

@@ -1,4 +1,4 @@
-"""Who may look at whom, and the two equations of attention."""
+"""Attention masks, and the two equations of attention."""
 
 import numpy as np
 import pytest
@@ -27,12 +27,12 @@ def test_causal_in_pictures(queries: int, keys: int, align: str, device: str) ->
     assert picture == CAUSAL[queries, keys, align]
 
 
-def test_causal_knows_two_alignments() -> None:
+def test_causal_has_two_alignments() -> None:
     with pytest.raises(ValueError, match="align must be 'end' or 'start'; got 'middle'"):
         causal(2, 2, align="middle")
 
 
-def test_padding_hides_what_is_not_there() -> None:
+def test_padding_hides_positions_behind_the_end() -> None:
     allowed = padding([2, 0, 3], 3)
     assert allowed.shape == (3, 1, 1, 3)
     assert_array_equal(allowed[:, 0, 0], [[1, 1, 0], [0, 0, 0], [1, 1, 1]])

@@ -1,4 +1,4 @@
-"""Multi-head attention with a context and any mask, which only it and its bilinear twin can."""
+"""Multi-head and bilinear attention with a context (cross-attention) and any mask."""
 
 import math
 from typing import Any
@@ -10,14 +10,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from tinyattn import gradcheck, ops
 from tinyattn.attention import MultiHead, causal, merge_heads, padding, split_heads
-from tinyattn.noise import Noise
+from tinyattn.rng import DropoutRNG
 
 B, T, S = 2, 5, 7
-both_kinds = pytest.mark.parametrize("name", ["multihead", "bilinear"])
+both_types = pytest.mark.parametrize("name", ["multihead", "bilinear"])
 
 
 def by_hand(block: MultiHead, x: np.ndarray, z: np.ndarray, allowed: Any) -> tuple[Any, Any]:
-    """The block's answer and weights, head by head, in plain NumPy."""
+    """The block's output and weights, head by head, in plain NumPy."""
     p = block.state()
     q, k, v = (a @ p[f"{n}.weight"] + p[f"{n}.bias"]
                for n, a in [("query", x), ("key", z), ("value", z)])  # fmt: skip
@@ -49,12 +49,10 @@ def test_multihead_is_its_formula(allowed: np.ndarray | None, device: str) -> No
     assert_allclose(ours.sum(axis=-1), np.broadcast_to(some[:, None], (B, H, T)), **CLOSE)
 
 
-@both_kinds
+@both_types
 @with_or_without_rotary
-def test_causal_is_a_mask_with_the_last_query_at_the_last_key(
-    name: str, rotary: bool, device: str
-) -> None:
-    """With a mask of the caller's, what both allow."""
+def test_causal_is_a_mask_aligned_to_the_last_key(name: str, rotary: bool, device: str) -> None:
+    """With a mask of the caller, the pairs that both allow."""
     block = build(name, device, rotary=rotary)
     x, hidden = put(numbers(B, T, C), device), put(padding([4, 5], T), device)
     for z, keys in ((None, T), (put(numbers(B, S, C), device), S)):
@@ -65,9 +63,9 @@ def test_causal_is_a_mask_with_the_last_query_at_the_last_key(
     assert_array_equal(block(x, allowed=hidden, causal=True).numpy(), some)
 
 
-@both_kinds
+@both_types
 def test_keys_may_be_permuted_with_their_values(name: str, device: str) -> None:
-    """A sequence to look at has no order, unless positions are turned."""
+    """A context has no order, unless its keys are rotated by their positions."""
     order = np.random.default_rng(0).permutation(S)
     x, z = put(numbers(B, T, C), device), numbers(B, S, C)
     allowed = numbers(T, S) < 0.5
@@ -82,7 +80,7 @@ def test_keys_may_be_permuted_with_their_values(name: str, device: str) -> None:
     assert np.abs(z_moved - block(x, context=put(z, device)).numpy()).max() > 0.01
 
 
-@both_kinds
+@both_types
 def test_queries_of_zero_take_the_mean_of_the_values(name: str, device: str) -> None:
     block, x = build(name, device), numbers(B, T, C)
     for parameter in block.query.parameters():
@@ -96,26 +94,30 @@ def test_queries_of_zero_take_the_mean_of_the_values(name: str, device: str) -> 
         assert_allclose(block(put(x, device), causal=past).numpy(), expected, **CLOSE)
 
 
-def test_training_drops_weights_and_then_answers(device: str) -> None:
-    block, x, noise = build(device=device, dropout=0.4), put(numbers(B, T, C), device), Noise(3)
-    keys_first = block.weights(x).swapaxes(-1, -2)  # as ops.attention draws its bits
-    weights = ops.dropout(keys_first, rate=0.4, noise=noise).swapaxes(-1, -2)
+def test_training_drops_weights_and_then_outputs(device: str) -> None:
+    block, x, dropout_rng = (
+        build(device=device, dropout=0.4),
+        put(numbers(B, T, C), device),
+        DropoutRNG(3),
+    )
+    keys_first = block.weights(x).swapaxes(-1, -2)  # as in ops.attention
+    weights = ops.dropout(keys_first, rate=0.4, dropout_rng=dropout_rng).swapaxes(-1, -2)
     answers = block.out(merge_heads(weights @ split_heads(block.value(x), H)))
-    expected = ops.dropout(answers, rate=0.4, noise=noise)
-    assert_allclose(block(x, noise=Noise(3)).numpy(), expected.numpy(), **CLOSE)
+    expected = ops.dropout(answers, rate=0.4, dropout_rng=dropout_rng)
+    assert_allclose(block(x, dropout_rng=DropoutRNG(3)).numpy(), expected.numpy(), **CLOSE)
 
 
-@both_kinds
-def test_without_context_a_sequence_looks_at_itself(name: str, device: str) -> None:
+@both_types
+def test_without_context_it_is_self_attention(name: str, device: str) -> None:
     block, x = build(name, device, rotary=True), put(numbers(B, T, C), device)
     assert_array_equal(block(x).numpy(), block(x, context=x).numpy())
 
 
-@both_kinds
-def test_rotary_attention_does_not_know_how_much_hidden_text_came_before(
+@both_types
+def test_rotary_attention_does_not_depend_on_hidden_positions_before(
     name: str, device: str
 ) -> None:
-    """Keys are moved by as much as queries, and by the right sign."""
+    """Keys are rotated as much as queries, and with the right sign."""
     block, x = build(name, device, rotary=True), numbers(1, T, C)
     shifted = np.concatenate([numbers(1, 3, C, seed=1), x], axis=1)
     hidden = put(np.arange(T + 3) >= 3, device)
@@ -123,10 +125,10 @@ def test_rotary_attention_does_not_know_how_much_hidden_text_came_before(
     assert_allclose(later, block(put(x, device)).numpy(), rtol=1e-10)
 
 
-@both_kinds
+@both_types
 @with_or_without_rotary
 def test_gradients_with_a_context_and_a_mask(name: str, rotary: bool, device: str) -> None:
-    """The second query may see nothing."""
+    """The second query has no allowed keys."""
     allowed = put(np.array([[0, 1, 0, 1], [0, 0, 0, 0], [1, 1, 1, 0]], bool), device)
     block = build(name, device, rotary=rotary)
     x, z = put(numbers(B, 3, C), device), put(numbers(B, 4, C), device)

@@ -1,4 +1,4 @@
-"""Heads that are told where to look: the two penalties, by hand and at their limits."""
+"""The two penalties on attention weights, by hand and at their limits."""
 
 import math
 from typing import Any
@@ -23,7 +23,7 @@ def weights(*shape: int, seed: int = 0, sharp: float = 2.0) -> np.ndarray:
 
 
 def entropy(row: Any) -> float:
-    """In nats, term after term."""
+    """In nats, term by term."""
     return -sum(a * math.log(a) for a in row if a > 0)
 
 
@@ -33,7 +33,7 @@ def distance(row: Any, t: int, cap: float) -> float:
 
 def test_both_are_their_formulas(device: str) -> None:
     a, square = weights(B, H, T, S), weights(B, H, T, T)
-    square[0, 0] = np.eye(T)  # looks at itself, with weights of exactly 0
+    square[0, 0] = np.eye(T)  # attends to itself, with other weights of exactly 0
     expected = [[[entropy(row) for row in head] for head in text] for text in a]
     assert_allclose(focus(Tensor(a, device=device)).numpy(), expected, **CLOSE)
     for cap in (0.5, 3.0, 1e9):
@@ -43,7 +43,7 @@ def test_both_are_their_formulas(device: str) -> None:
 
 
 @given(S=st.integers(1, 9), seed=st.integers(0, 99), sharp=st.floats(0, 50))
-def test_entropy_lies_between_one_key_and_all_alike(
+def test_entropy_lies_between_one_key_and_uniform_weights(
     S: int, seed: int, sharp: float, device: str
 ) -> None:
     values = focus(put(weights(2, 1, 3, S, seed=seed, sharp=sharp), device)).numpy()
@@ -54,9 +54,7 @@ def test_entropy_lies_between_one_key_and_all_alike(
 
 
 @given(T=st.integers(1, 9), seed=st.integers(0, 99), cap=st.floats(0.1, 100))
-def test_distance_lies_between_itself_and_the_cap(
-    T: int, seed: int, cap: float, device: str
-) -> None:
+def test_distance_lies_between_zero_and_the_cap(T: int, seed: int, cap: float, device: str) -> None:
     values = near(put(weights(2, 1, T, T, seed=seed), device), cap).numpy()
     farthest = np.maximum(np.arange(T), np.arange(T)[::-1]) ** 2
     assert (values >= 0).all() and (values <= np.minimum(cap, farthest) + 1e-12).all()
@@ -64,8 +62,8 @@ def test_distance_lies_between_itself_and_the_cap(
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_weights_of_zero_are_no_trouble(dtype: str, device: str) -> None:
-    """0 ln 0 = 0, and its gradient is finite: also for a query that sees nothing at all."""
+def test_weights_of_zero_are_allowed(dtype: str, device: str) -> None:
+    """0 ln 0 = 0, and its gradient is finite, also for a query without allowed keys."""
     rows = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.5, 0.5, 0.0]])[None, None]
     for penalty in (focus, lambda w: near(w, 4.0)):
         leaf = Tensor(rows, dtype=dtype, device=device, requires_grad=True)
@@ -92,8 +90,8 @@ def test_gradients_are_those_of_small_changes(device: str) -> None:
     assert gradcheck(lambda a, b: penalty([a, b], counts, 7), a, a[::-1])
 
 
-def test_beyond_the_cap_there_is_nothing_to_gain(device: str) -> None:
-    looks = np.eye(T)[::-1][None, None]  # t looks at T - 1 - t
+def test_beyond_the_cap_the_gradient_is_zero(device: str) -> None:
+    looks = np.eye(T)[::-1][None, None]  # t attends to T - 1 - t
     leaf = Tensor(looks, requires_grad=True, device=device)
     near(leaf, 5.0).sum().backward()
     moved = asnumpy(leaf.grad)[0, 0].any(axis=1)
@@ -101,7 +99,7 @@ def test_beyond_the_cap_there_is_nothing_to_gain(device: str) -> None:
 
 
 def by_hand(layers: list[Any], counts: np.ndarray, penalty: Penalty) -> float:
-    """The mean over layers, heads and the queries that count."""
+    """The mean over layers, heads and the queries that are not padding."""
     found = [
         penalty.focus * entropy(row) + penalty.near * distance(row, t, penalty.cap)
         for layer in layers
@@ -114,7 +112,7 @@ def by_hand(layers: list[Any], counts: np.ndarray, penalty: Penalty) -> float:
 
 
 @pytest.mark.parametrize("given", [{"focus": 0.3}, {"near": 0.2}, {"focus": 0.3, "near": 0.2}])
-def test_a_penalty_is_a_mean_over_layers_heads_and_queries_that_count(
+def test_a_penalty_is_a_mean_over_layers_heads_and_queries_without_padding(
     given: dict[str, float], device: str
 ) -> None:
     layers = [weights(B, H, T, T, seed=seed) for seed in range(2)]
@@ -125,8 +123,8 @@ def test_a_penalty_is_a_mean_over_layers_heads_and_queries_that_count(
     assert got.item() == pytest.approx(by_hand(layers, counts, penalty), rel=1e-12)
 
 
-def test_what_does_not_count_may_hold_anything(device: str) -> None:
-    """A mean over what counts does not ask for finite numbers elsewhere."""
+def test_padding_may_have_any_values(device: str) -> None:
+    """The mean ignores it, also if it is not finite."""
     layer = weights(B, H, T, T)
     counts = padding([5, 2, 0], T)[:, 0, 0]
     spoilt = np.where(counts[:, None, :, None], layer, np.nan)
@@ -138,8 +136,8 @@ def test_what_does_not_count_may_hold_anything(device: str) -> None:
     assert all(math.isfinite(value) for value in found.values())
 
 
-def test_shards_of_a_batch_add_up_to_the_whole(device: str) -> None:
-    """Each is divided by the queries of the whole batch."""
+def test_the_penalties_of_shards_sum_to_that_of_the_batch(device: str) -> None:
+    """Each is divided by the number of queries of the whole batch."""
     layers = [weights(4, H, T, T, seed=seed) for seed in range(2)]
     counts = put(padding([5, 2, 0, 4], T), device)[:, 0, 0]
     penalty = Penalty(focus=0.3, near=0.2, cap=5.0)
@@ -160,7 +158,7 @@ def test_float32_stays_float32(device: str) -> None:
     assert loss.dtype == layer.grad.dtype == np.float32
 
 
-def test_what_heads_do_is_measured_in_the_same_units(device: str) -> None:
+def test_the_statistics_of_heads_have_the_same_units(device: str) -> None:
     layers, counts = [weights(B, H, T, T, seed=i) for i in range(2)], np.ones((B, T), bool)
     counts[1, 2:] = False
     tensors, there = [put(a, device) for a in layers], put(counts, device)
@@ -175,8 +173,8 @@ def test_what_heads_do_is_measured_in_the_same_units(device: str) -> None:
 
 
 @pytest.mark.parametrize("name", names("causal", "near"))
-def test_following_the_penalty_makes_heads_look_closer(name: str, device: str) -> None:
-    """A few steps downhill, with nothing else to learn: both numbers fall."""
+def test_training_on_the_penalty_lowers_entropy_and_distance(name: str, device: str) -> None:
+    """A few steps of gradient descent on the penalty alone."""
     block, x = build(name, device), put(numbers(2, T, C), device)
     counts = put(np.ones((2, T), bool), device)
     penalty = Penalty(focus=1.0, near=1.0)
@@ -191,7 +189,7 @@ def test_following_the_penalty_makes_heads_look_closer(name: str, device: str) -
     assert after["entropy"] < before["entropy"] and after["distance"] < before["distance"]
 
 
-def test_what_is_out_of_range_is_told() -> None:
+def test_what_is_out_of_range_raises_an_error() -> None:
     for name, value in (("focus", -0.1), ("near", -1.0), ("focus", float("nan"))):
         with pytest.raises(ValueError, match=f"^{name} must be at least 0 and finite; got"):
             Penalty(**{name: value})
@@ -202,5 +200,5 @@ def test_what_is_out_of_range_is_told() -> None:
     with pytest.raises(ValueError, match=r"as many keys as queries; got weights \(3, 2, 5, 7\)"):
         near(Tensor(weights(B, H, T, S)), 1.0)
     Penalty(focus=1.0).check("a block", {"near": "it stands nowhere"})
-    with pytest.raises(ValueError, match="cannot be told to look at near places: it stands"):
+    with pytest.raises(ValueError, match="attend to near positions: it stands nowhere"):
         Penalty(near=1.0).check("a block", {"near": "it stands nowhere"})

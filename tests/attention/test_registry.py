@@ -1,4 +1,4 @@
-"""Blocks by name, and what can be said behind a name."""
+"""Attention types by name, and the options behind a name."""
 
 import pytest
 from blocks import new
@@ -6,13 +6,13 @@ from blocks import new
 from tinyattn.attention import ATTENTION, BigBird, options_of, parse_attention
 
 
-def test_a_name_and_its_options_are_read() -> None:
+def test_a_name_and_its_options_are_parsed() -> None:
     assert parse_attention("multihead", ATTENTION) == ("multihead", {})
     assert parse_attention(" bigbird , block=16,random_blocks=0", ATTENTION) == (
         "bigbird", {"block": 16, "random_blocks": 0},
     )  # fmt: skip
-    for name, kind in ATTENTION.items():
-        defaults = options_of(kind)
+    for name, made in ATTENTION.items():
+        defaults = options_of(made)
         text = ",".join([name, *(f"{key}={value}" for key, value in defaults.items())])
         assert parse_attention(text, ATTENTION) == (name, defaults)
     assert options_of(BigBird) == {
@@ -49,7 +49,7 @@ def test_a_name_and_its_options_are_read() -> None:
         ("bigbird,width=8", "'bigbird' has no option 'width'"),
     ],
 )
-def test_what_cannot_be_read_is_told(text: str, message: str) -> None:
+def test_what_cannot_be_parsed_raises_an_error(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         parse_attention(text, ATTENTION)
 
@@ -71,9 +71,11 @@ def test_what_cannot_be_read_is_told(text: str, message: str) -> None:
             {"rows": 0},
             r"rows must be at least 1, and at most segment .*; got 0 and 4",
         ),
-        ("latent", {"segment": -1}, "segment must be at least 1, or 0 for √longest; got -1"),
+        ("latent", {"segment": -1}, "segment must be at least 1, or 0 for √max_length; got -1"),
     ],
 )
-def test_an_option_out_of_range_is_told(name: str, options: dict[str, int], message: str) -> None:
+def test_an_option_out_of_range_raises_an_error(
+    name: str, options: dict[str, int], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         new(name, **options)

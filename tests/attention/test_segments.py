@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tinyattn import gradcheck
-from tinyattn.attention import in_segments, joined, look_back, look_back_weights
+from tinyattn.attention import in_segments, joined, segment_attention, segment_weights
 
 
 @given(T=st.integers(1, 13), K=st.integers(1, 6))
-def test_segments_hold_every_position_once_and_zeros_behind_them(
+def test_segments_contain_every_position_once_and_zeros_behind_them(
     T: int, K: int, device: str
 ) -> None:
     x = numbers(2, 1, T, 3)
@@ -33,17 +33,17 @@ def test_gradients_of_segments_are_those_of_the_positions(device: str) -> None:
 
 
 @given(T=st.integers(1, 11), K=st.integers(1, 5), R=st.integers(1, 3))
-def test_a_query_sees_finished_segments_and_its_own_up_to_itself(
+def test_a_query_attends_to_finished_segments_and_its_own_up_to_itself(
     T: int, K: int, R: int, device: str
 ) -> None:
-    """Query by query, for any number of summaries a segment; then its weights, pair by pair."""
+    """Query by query, for any number of summaries per segment; then its weights, pair by pair."""
     q, k, v = (numbers(2, 1, T, 3, seed=i) for i in range(3))
     N = R * (T // K)
     summary_k, summary_v = numbers(2, 1, N, 3, seed=3), numbers(2, 1, N, 3, seed=4)
     tensors = [put(a, device) for a in (q, k, v, summary_k, summary_v)]
-    y = look_back(*tensors, K=K, scale=0.7).numpy()
+    y = segment_attention(*tensors, K=K, scale=0.7).numpy()
     q_, k_, _, summary_k_, _ = tensors
-    weights = look_back_weights(q_, k_, summary_k_, K=K, scale=0.7).numpy()
+    weights = segment_weights(q_, k_, summary_k_, K=K, scale=0.7).numpy()
     assert weights.shape == (2, 1, T, T + N)
     for t in range(T):
         own, done = slice(t // K * K, t + 1), slice(0, R * (t // K))
@@ -58,7 +58,7 @@ def test_a_query_sees_finished_segments_and_its_own_up_to_itself(
 
 
 @pytest.mark.parametrize(("T", "K"), [(3, 4), (4, 4), (7, 3)])
-def test_gradients_of_looking_back(T: int, K: int, device: str) -> None:
+def test_gradients_of_attention_to_segments(T: int, K: int, device: str) -> None:
     sizes = enumerate([T, T, T, T // K, T // K])
     tensors = [put(numbers(1, 2, n, 2, seed=i), device) for i, n in sizes]
-    assert gradcheck(lambda *a: look_back(*a, K=K, scale=0.7), *tensors)
+    assert gradcheck(lambda *a: segment_attention(*a, K=K, scale=0.7), *tensors)

@@ -1,4 +1,4 @@
-"""Scores without keys: what they depend on, and what they cannot."""
+"""Scores without keys: what they depend on, and what they do not depend on."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ T = 6
 def test_the_weights_of_a_row_depend_on_its_own_position_at_most(
     name: str, expected: np.ndarray, past: bool, device: str
 ) -> None:
-    """Row t of the dense one on x_t, of the random one on nothing at all."""
+    """Row t of the dense synthesizer depends on x_t, that of the random one on no input."""
     block = build(name, device)
 
     def weights(x: Tensor) -> Tensor:
@@ -28,11 +28,11 @@ def test_the_weights_of_a_row_depend_on_its_own_position_at_most(
     moved = influence(weights, numbers(T, C), device)
     if past:
         expected = expected.copy()
-        expected[0, 0] = 0  # the first position can only look at itself
+        expected[0, 0] = 0  # the first position can only attend to itself
     assert_array_equal(moved, expected)
 
 
-def test_the_same_symbol_looks_at_the_same_positions_wherever_it_stands(device: str) -> None:
+def test_the_same_token_attends_to_the_same_positions_wherever_it_is(device: str) -> None:
     block, x = build("synthesizer", device), numbers(1, T, C)
     x[:, 4] = x[:, 1]
     weights = block.weights(put(x, device)).numpy()
@@ -40,9 +40,9 @@ def test_the_same_symbol_looks_at_the_same_positions_wherever_it_stands(device: 
 
 
 def test_values_may_be_permuted_with_the_columns_of_scores(device: str) -> None:
-    """For all queries alike: a column of scores stands for a position, whatever stands there."""
+    """For all queries: a column of scores belongs to a position, whatever token is there."""
     order = np.random.default_rng(0).permutation(T)
-    block, x = build("random-synthesizer", device, longest=T), numbers(1, T, C)
+    block, x = build("random-synthesizer", device, max_length=T), numbers(1, T, C)
     y = block(put(x, device)).numpy()
     block.table.data = block.table.numpy()[:, :, order]
     assert_allclose(block(put(x[:, order], device)).numpy(), y, **CLOSE)
@@ -61,7 +61,7 @@ def test_scores_of_zero_take_the_mean_of_the_values(name: str, device: str) -> N
 
 
 @pytest.mark.parametrize("name", ["synthesizer", "random-synthesizer"])
-def test_any_pairs_can_be_left_out(name: str, device: str) -> None:
+def test_any_pairs_can_be_masked(name: str, device: str) -> None:
     block, x = build(name, device), put(numbers(2, T, C), device)
     allowed = numbers(T, T) < 0.5
     there, past = put(allowed, device), put(causal(T, T), device)
@@ -73,7 +73,7 @@ def test_any_pairs_can_be_left_out(name: str, device: str) -> None:
 
 
 def test_parameters_are_those_of_a5() -> None:
-    """A and its bias, B and its bias b2 shared by the heads, V and the output."""
+    """A and its bias, B and its bias b2 shared by the heads, V and the output projection."""
     block = new("synthesizer", length=9)
     assert isinstance(block, Synthesizer)
     assert block.hidden.weight.shape == (C, C)
@@ -87,7 +87,7 @@ def test_parameters_are_those_of_a5() -> None:
     assert 0.015 < table.table.numpy().std() < 0.025
 
 
-def test_its_own_length_counts_and_not_that_of_the_model() -> None:
+def test_max_length_limits_its_sequences() -> None:
     assert build("synthesizer")(Tensor(numbers(1, LONGEST, C))).shape == (1, LONGEST, C)
     for name in ("synthesizer", "random-synthesizer"):
         with pytest.raises(ValueError, match="at most 5; got 6; each position has a learned"):

@@ -1,4 +1,4 @@
-"""The benchmark's scripts as modules, for all tests of this folder."""
+"""The scripts of the benchmarks as modules, for all tests of this folder."""
 
 import importlib
 import sys
@@ -11,13 +11,13 @@ import pytest
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 NAMES = ("adamw", "agreement", "attention_inputs", "busy", "by_minute", "common", "compare",
-         "contender", "floor", "muon", "peers", "plain_gpt", "race", "ratios", "rows", "scaling",
-         "table", "workloads", "writing")  # fmt: skip
+         "contender", "floor", "generation", "muon", "peers", "plain_gpt", "race", "ratios",
+         "rows", "scaling", "table", "workloads")  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[SimpleNamespace]:
-    """The scripts as modules; afterwards nobody else finds them."""
+    """The scripts as modules; afterwards they can no longer be imported."""
     before, path = set(sys.modules), sys.path.copy()
     sys.path[:0] = [str(FOLDER), str(FOLDER / "contenders")]
     yield SimpleNamespace(folder=FOLDER, **{name: importlib.import_module(name) for name in NAMES})
@@ -30,7 +30,7 @@ def bench() -> Iterator[SimpleNamespace]:
 
 @pytest.fixture
 def program(bench: SimpleNamespace, tmp_path: Path) -> Callable[..., Any]:
-    """Makes a contender of a few lines, which define step(); `first` runs before it imports."""
+    """Makes a contender from a few lines that define step(); `first` runs before its imports."""
 
     def made(name: str, step: str, first: str = "") -> Any:
         script = tmp_path / f"{name}.py"

@@ -1,4 +1,4 @@
-"""The comparison's own arithmetic, and what all contenders share."""
+"""The arithmetic of compare.py, and what all contenders share."""
 
 import sys
 from collections.abc import Iterator
@@ -26,10 +26,10 @@ def test_median_and_quartiles(bench: SimpleNamespace) -> None:
 
 
 @given(st.lists(st.floats(0.01, 100), min_size=2, max_size=9), st.data())
-def test_load_on_both_sides_moves_no_ratio(
+def test_load_on_both_sides_changes_no_ratio(
     bench: SimpleNamespace, ours: list[float], data: st.DataObject
 ) -> None:
-    """A round in which the whole machine is slower gives the ratio that it would give."""
+    """A round in which the whole machine is slower gives the same ratio."""
     size = len(ours)
     theirs = data.draw(st.lists(st.floats(0.01, 100), min_size=size, max_size=size))
     load = data.draw(st.lists(st.floats(1, 10), min_size=size, max_size=size))
@@ -40,7 +40,7 @@ def test_load_on_both_sides_moves_no_ratio(
     assert min(quiet) <= found.low <= found.median <= found.high <= max(quiet)
 
 
-def test_a_row_says_whether_its_target_is_met(bench: SimpleNamespace) -> None:
+def test_a_row_shows_whether_its_target_is_met(bench: SimpleNamespace) -> None:
     Row, Spread = bench.table.Row, bench.ratios.Spread
     row = {bound: Row("w", "time", "p", "1 ms", "2 ms", Spread(0.5, 0.4, 0.6), bound)
            for bound in (0.49, 0.5, None)}  # fmt: skip
@@ -84,7 +84,7 @@ def test_the_rate_is_that_of_the_profile(
 
 
 def test_the_floor_counts_what_the_result_needs(bench: SimpleNamespace) -> None:
-    """By the formulas of derivations/25_scaling.md, and for two threads in half of the time."""
+    """By the formulas of derivations/25_scaling.md; two threads need half of the time."""
     found = {race.title: race for race in bench.workloads.races(2) if race.part != "others"}
     V, C, n, T = 256, 64, 2, 64
     step = found["tiny step, batch 32, dropout 0.1"]
@@ -95,12 +95,15 @@ def test_the_floor_counts_what_the_result_needs(bench: SimpleNamespace) -> None:
     attention = found["attention, T = 256"]
     assert bench.floor.floor(attention, 1.0) == 3 * C * T * (T + 1)
     C, n, prompt, count = 256, 4, 8, 120
-    a_token, a_pair = 12 * n * C**2, 2 * n * C  # forward alone; only what is asked for has a head
-    texts = prompt + count - 1
-    assert bench.floor.needed(found["writing 120 symbols, batch 1"]) == pytest.approx(
-        a_token * texts + count * V * C + a_pair * texts * (texts + 1) / 2, rel=0.01
+    a_token, a_pair = (
+        12 * n * C**2,
+        2 * n * C,
+    )  # forward only; the head is applied once per generated token
+    length = prompt + count - 1
+    assert bench.floor.needed(found["generate 120 tokens, batch 1"]) == pytest.approx(
+        a_token * length + count * V * C + a_pair * length * (length + 1) / 2, rel=0.01
     )
-    one = found["writing 120 symbols, batch 1"]  # which a second thread cannot help with
+    one = found["generate 120 tokens, batch 1"]  # one sequence, so one thread
     assert bench.floor.floor(one, 1.0) == bench.floor.needed(one)
 
 
@@ -127,21 +130,21 @@ def test_the_plain_gpt_is_the_same_model(bench: SimpleNamespace) -> None:
     np.testing.assert_allclose(loss, expected, rtol=1e-6)
 
 
-def test_the_plain_adamw_is_the_same_optimiser(bench: SimpleNamespace) -> None:
+def test_the_plain_adamw_is_the_same_optimizer(bench: SimpleNamespace) -> None:
     size, adam = bench.common.SIZES["tiny"], bench.common.ADAM
     model = model_of(bench, size)
     beta1, beta2 = adam["betas"]
     optimizer = AdamW(model.named_parameters(), beta1=beta1, beta2=beta2, eps=adam["eps"],
                       weight_decay=adam["weight_decay"])  # fmt: skip
     values = bench.common.initial_values(size)
-    moments = bench.adamw.start(values)
+    state = bench.adamw.start(values)
     rng = np.random.default_rng(5)
     for t in (1, 2, 3):
         for name, parameter in model.named_parameters():
             g = rng.standard_normal(parameter.shape, np.float32)
             parameter.grad = Tensor(g).data
-            values[name], moments[name] = bench.adamw.moved(
-                name, values[name], g, moments[name], t, np.sqrt
+            values[name], state[name] = bench.adamw.moved(
+                name, values[name], g, state[name], t, np.sqrt
             )
         optimizer.step(adam["learning_rate"])
     for name, parameter in model.named_parameters():
@@ -149,9 +152,9 @@ def test_the_plain_adamw_is_the_same_optimiser(bench: SimpleNamespace) -> None:
 
 
 def test_every_race_can_be_run(bench: SimpleNamespace) -> None:
-    """Targets belong to peers, scripts exist, environments are known, `--only` knows every part.
+    """Targets belong to peers, scripts and environments exist, `--only` has every part.
 
-    And all but attention alone, which has one thread, are told how many threads to use.
+    All races except attention alone, which has one thread, set the number of threads.
     """
     for race in bench.workloads.races(3):
         assert race.part in bench.compare.PARTS
@@ -163,7 +166,7 @@ def test_every_race_can_be_run(bench: SimpleNamespace) -> None:
         assert race.ours.peer == "tinyattn"
 
 
-def test_the_import_has_its_limit_without_a_peer_too(
+def test_the_import_has_its_limit_also_without_a_peer(
     bench: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def unavailable(name: str) -> None:
@@ -204,7 +207,7 @@ def test_what_was_measured_is_printed_and_written_whatever_happens(
         seen.append((workload.title, length.rounds))
         if workload.title.endswith("512"):
             raise KeyboardInterrupt
-        yield bench.table.Row(workload.title, "time", "somebody", "1 ms")
+        yield bench.table.Row(workload.title, "time", "a peer", "1 ms")
 
     def run(*words: str) -> None:
         monkeypatch.setattr(sys, "argv", ["compare.py", "--out", str(tmp_path / "table"), *words])
@@ -216,7 +219,7 @@ def test_what_was_measured_is_printed_and_written_whatever_happens(
     assert seen == [("attention, T = 256", 2), ("attention, T = 2048", 2)]
     printed = capsys.readouterr().out
     assert printed == (tmp_path / "table").read_text()
-    assert printed.count("| somebody ") == 2 and "cores" in printed.splitlines()[-1]
+    assert printed.count("| a peer ") == 2 and "cores" in printed.splitlines()[-1]
     assert "\n\nOne thread: 100 GFLOP/s (the best" in printed
 
     seen.clear()
@@ -224,10 +227,10 @@ def test_what_was_measured_is_printed_and_written_whatever_happens(
         run("--only", "attention")
     assert [rounds for _, rounds in seen] == [5, 5]
     printed = capsys.readouterr().out
-    assert printed == (tmp_path / "table").read_text() and printed.count("| somebody ") == 1
+    assert printed == (tmp_path / "table").read_text() and printed.count("| a peer ") == 1
 
 
-def test_one_number_for_an_array_sees_size_sign_and_order(bench: SimpleNamespace) -> None:
+def test_one_number_for_an_array_depends_on_size_sign_and_order(bench: SimpleNamespace) -> None:
     inputs, summary = bench.attention_inputs.inputs, bench.attention_inputs.summary
     a, *_, probe = inputs(64)
     wrong = (1.001 * a, -a, a[:, ::-1], a[:, :, ::-1], a[..., ::-1], np.roll(a, 1, axis=2))

@@ -1,4 +1,4 @@
-"""Contenders are processes: tinyattn races against itself, and against programs that misbehave."""
+"""Contenders are processes: tinyattn against itself, and against programs that fail."""
 
 import signal
 import subprocess
@@ -14,7 +14,7 @@ TINY = {"size": "tiny", "batch": 2, "dropout": 0, "threads": 1}
 
 
 def test_tinyattn_against_itself(bench: SimpleNamespace) -> None:
-    """And a peer that cannot run is named with the reason."""
+    """A peer that cannot run is named with the reason."""
     Program = bench.contender.Program
     broken = Program("tinyattn", "step_tinyattn.py", ("--no-such-option",))
     uncompiled = Program("tinyattn", "step_tinyattn.py", command="no-such-compiler")
@@ -50,13 +50,13 @@ def test_a_peer_that_ends_early_leaves_the_race(
         bench.race.race({"tinyattn": dying, "other": well}, {}, length)
 
 
-def test_what_a_library_prints_is_no_answer(
+def test_the_output_of_a_library_is_no_answer(
     bench: SimpleNamespace, program: Callable[..., Any]
 ) -> None:
-    talks = "print('using the CPU')\nprint('loading .. ', end='')"
-    talking = program("talking 1.0", "def step():\n    print('working')\n    return 7", talks)
-    with bench.contender.Contender(talking, {}) as contender:
-        assert contender.version == "talking 1.0"
+    prints = "print('using the CPU')\nprint('loading .. ', end='')"
+    chatty = program("chatty 1.0", "def step():\n    print('working')\n    return 7", prints)
+    with bench.contender.Contender(chatty, {}) as contender:
+        assert contender.version == "chatty 1.0"
         assert [contender.step()["result"] for _ in range(2)] == [7, 7]
 
 
@@ -92,7 +92,7 @@ def test_different_work_is_noticed(bench: SimpleNamespace, monkeypatch: pytest.M
     assert notes.differences == {"exact (tiny step)": 0} and not notes.missing
     assert not bench.rows._agrees("tanh", tanh, workload, notes)
     assert 1e-7 < notes.differences["tanh (tiny step)"] < 1e-4
-    assert notes.missing[0].startswith("tiny step, batch 4, tanh: its answers differ by ")
+    assert notes.missing[0].startswith("tiny step, batch 4, tanh: its results differ by ")
 
 
 @pytest.mark.parametrize("dropout", [0, 0.1])  # compared in the race, or before it
@@ -100,7 +100,7 @@ def test_only_peers_that_do_the_same_are_compared(
     bench: SimpleNamespace, program: Callable[..., Any], dropout: float,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(bench.rows, "floor", lambda race, rate: 0.0)  # it knows only our own
+    monkeypatch.setattr(bench.rows, "floor", lambda race, rate: 0.0)  # for tinyattn's own only
     peers = {"same": program("same", "step = lambda: 1.000001"),
              "other": program("other", "step = lambda: 1.0001"),
              "broken": program("broken", "step = lambda: 1 / 0")}  # fmt: skip
@@ -112,7 +112,7 @@ def test_only_peers_that_do_the_same_are_compared(
     rows = list(bench.rows.compared(workload, length, notes))
     assert [(row.workload, row.peer, row.target) for row in rows] == [("work", "same", "2.00")]
     assert sorted(notes.missing) == ["work, broken: ZeroDivisionError: division by zero",
-                                     "work, other: its answers differ by 1e-04"]  # fmt: skip
+                                     "work, other: its results differ by 1e-04"]  # fmt: skip
     assert {"ours", "same"} <= set(notes.versions)
     assert "same (work) 1e-06; other (work) 1e-04" in str(notes)
 
@@ -134,7 +134,7 @@ def test_busy_processes_end_with_their_context(
 
 
 def test_busy_processes_end_when_the_comparison_is_killed(bench: SimpleNamespace) -> None:
-    """The end of its output is seen when nobody holds it open any more."""
+    """`run` returns when no process has the pipe open any more."""
     killed = "with busy.busy_processes(2): os.kill(os.getpid(), signal.SIGKILL)"
     done = subprocess.run(
         [sys.executable, "-c", f"import busy, os, signal\n{killed}"],

@@ -1,4 +1,4 @@
-"""The smaller benchmarks, on next to nothing: by the minute, Muon, a written symbol."""
+"""The smaller benchmarks, on tiny models: by the minute, Muon, a generated token."""
 
 import json
 import sys
@@ -34,7 +34,7 @@ def test_a_row_is_the_mean_over_its_minutes(
 
 @pytest.fixture
 def tiny(bench: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The script about Muon, with a model of no time."""
+    """The script about Muon, with a tiny model."""
     sizes = bench.muon.replace(bench.muon.A5, context=16, layers=1, heads=2, width=32)
     monkeypatch.setattr(bench.muon, "A5", sizes)
     return bench.muon
@@ -48,8 +48,8 @@ def test_what_muon_costs_and_does(
     costs, values = capsys.readouterr().out.split("\n\n")
     assert [line.split("  ")[0] for line in costs.splitlines()[1:2]] == ["training step, batch 2"]
     assert costs.splitlines()[1].split()[-1] == "100.0%" and len(costs.splitlines()) == 6
-    for kind in ("square", "long"):
-        before, five, ours = (line for line in values.splitlines() if line.startswith(kind))
+    for form in ("square", "long"):
+        before, five, ours = (line for line in values.splitlines() if line.startswith(form))
         assert float(before.split()[-1]) == 1  # the largest
         for line in (five, ours):  # all directions but the weakest come out about equally long
             assert 0.6 < float(line.split()[-2]) and float(line.split()[-1]) < 1.3
@@ -60,7 +60,7 @@ def test_the_exact_way_has_singular_values_of_one(tiny: Any) -> None:
     np.testing.assert_allclose(np.linalg.svd(tiny.exact(np, g), compute_uv=False), 1, rtol=1e-5)
 
 
-def test_every_way_is_trained_with_and_none_stays(
+def test_every_way_trains_and_is_removed_again(
     tiny: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     used = []
@@ -88,18 +88,18 @@ def test_every_way_is_trained_with_and_none_stays(
     assert optimizers.orthogonal is orthogonal
 
 
-def test_where_the_time_of_a_symbol_goes(
+def test_where_the_time_of_a_token_goes(
     bench: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A layer takes 20 operations; embedding, position, their sum, the last norm and the head 5."""
-    script = bench.writing
+    script = bench.generation
     monkeypatch.setattr(script, "A5", bench.muon.replace(
         script.A5, context=32, layers=2, heads=2, width=32))  # fmt: skip
     monkeypatch.setattr(script, "ROUNDS", 2)
     monkeypatch.setattr(script, "COUNT", 6)
     script.main()
-    for row, texts in zip(capsys.readouterr().out.splitlines()[1:3], ("1", "32"), strict=True):
-        number, symbol, product, call, rest = row.replace("ms", "").split()[:5]
-        assert number == texts and row.endswith("45 calls")
-        assert float(product) + float(call) + float(rest) == pytest.approx(float(symbol), abs=0.03)
+    for row, batch in zip(capsys.readouterr().out.splitlines()[1:3], ("1", "32"), strict=True):
+        number, token, product, call, rest = row.replace("ms", "").split()[:5]
+        assert number == batch and row.endswith("45 calls")
+        assert float(product) + float(call) + float(rest) == pytest.approx(float(token), abs=0.03)
         assert float(call) > 0

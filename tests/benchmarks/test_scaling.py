@@ -1,4 +1,4 @@
-"""The benchmark of how a step scales, on sizes of no time."""
+"""The benchmark of how a step scales, on tiny sizes."""
 
 import json
 import sys
@@ -45,7 +45,7 @@ def test_json_and_the_counts(
     fits = {fit["axis"]: fit for fit in found["fits"]}
     assert fits["batch"]["counted_power"] == pytest.approx(0, abs=1e-9)
     assert 1 < fits["width"]["counted_power"] < 2
-    per_pair = 3 * 1 * 32 / found["product_rate"]  # one position more: n·C for all, three times
+    per_pair = 3 * 1 * 32 / found["product_rate"]  # one more position: n·C for each, three times
     assert fits["context"]["counted_terms"][1] == pytest.approx(per_pair)
 
 

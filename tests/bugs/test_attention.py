@@ -1,4 +1,4 @@
-"""Reports about masks: rows with nothing to see, rectangles, and what "causal" has to mean."""
+"""Reports about masks: rows without allowed keys, rectangles, and the meaning of "causal"."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ from tinyattn.attention import ATTENTION, AttentionBlock, MultiHead, attend, cau
 from tinyattn.backend import array_module, asarray, asnumpy
 from tinyattn.models import GPT, GPTConfig
 from tinyattn.nn import Module, Parameter, Rotary
-from tinyattn.noise import Noise
+from tinyattn.rng import DropoutRNG
 
 
 def leaf(values: Any, device: str = "cpu", dtype: Any = np.float64) -> Tensor:
@@ -23,7 +23,7 @@ def close(actual: Any, expected: Any, tolerance: float = 1e-9) -> None:
 
 
 def double(module: Module) -> None:
-    """Replace every parameter by the same in float64, and let biases be other than 0."""
+    """Convert every parameter to float64, and set biases to other values than 0."""
     rng = np.random.default_rng(0)
     for name, value in list(vars(module).items()):
         if isinstance(value, Parameter):
@@ -38,7 +38,7 @@ def bits(rows: str) -> np.ndarray:
     return np.array([[c == "1" for c in row] for row in rows.split("/")])
 
 
-# a row with nothing to see --------------------------------------------------------------
+# rows without allowed keys --------------------------------------------------------------
 
 Q, K = [[1, 0], [0, 1], [1, 1]], [[1, 2], [3, 4], [5, 6]]
 V = [[1, 10], [2, 20], [3, 30]]
@@ -46,7 +46,7 @@ ALLOW = bits("100/000/110")
 
 
 def by_steps(q: Tensor, k: Tensor, v: Tensor, allowed: Any) -> Tensor:
-    """The same attention without the one operation."""
+    """The same attention as separate operations."""
     return ops.softmax(q @ k.swapaxes(-1, -2) * (1 / np.sqrt(q.shape[-1])), allowed) @ v
 
 
@@ -63,7 +63,9 @@ WAYS: dict[str, Callable[..., Tensor]] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_query_that_may_see_nothing_gets_zeros_and_sends_zeros(way: str, device: str) -> None:
+def test_a_query_without_allowed_keys_gets_zeros_and_gradients_of_zero(
+    way: str, device: str
+) -> None:
     """pytorch/pytorch#41508, tracel-ai/burn#4697, robertknight/rten#1321."""
     q, k, v = (leaf(x, device) for x in (Q, K, V))
     y = WAYS[way](q, k, v, asarray(ALLOW, device=device))
@@ -75,7 +77,7 @@ def test_a_query_that_may_see_nothing_gets_zeros_and_sends_zeros(way: str, devic
 
 
 def test_its_weights_are_zero_and_not_uniform(device: str) -> None:
-    """Filling with -10¹⁰ would give [2, 20], the mean of what it must not see."""
+    """Filling with -10¹⁰ would give [2, 20], the mean of the hidden values."""
     q, k = leaf(Q, device), leaf(K, device)
     weights = ops.softmax(q @ k.T * (1 / np.sqrt(2)), asarray(ALLOW, device=device))
     close(weights.numpy().sum(axis=-1), [1, 0, 1])
@@ -84,8 +86,8 @@ def test_its_weights_are_zero_and_not_uniform(device: str) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("size", [0.0, 1.0, 1e3, 1e15])
-def test_whatever_the_scores_are(size: float, dtype: Any, device: str) -> None:
-    """Also scores near which -10⁹ or -10¹⁰ is no longer minus infinity."""
+def test_they_are_zeros_whatever_the_scores_are(size: float, dtype: Any, device: str) -> None:
+    """Also for scores that are not small compared with -10⁹ or -10¹⁰."""
     for sign in (1, -1):
         q, v = leaf([[1.0], [1.0]], device, dtype), leaf([[1.0], [2.0]], device, dtype)
         k = leaf([[sign * size], [sign * size]], device, dtype)
@@ -97,7 +99,7 @@ def test_whatever_the_scores_are(size: float, dtype: Any, device: str) -> None:
 
 
 def test_softmax_along_any_axis_with_nothing_allowed(device: str) -> None:
-    """The same rule in softmax alone, with masks that broadcast."""
+    """The same rule in softmax alone, for masks that broadcast."""
     for axis, allowed in ((0, bits("010")), (1, bits("0/1")), (-1, np.array(False)),
                           (0, np.array([[False], [False]]))):  # fmt: skip
         x = leaf([[1.0, 2, 3], [4, 5, 6]], device)
@@ -110,7 +112,7 @@ def test_softmax_along_any_axis_with_nothing_allowed(device: str) -> None:
 
 
 def block_and_inputs(device: str, rotary: bool) -> tuple[MultiHead, Tensor, Tensor]:
-    block = MultiHead(4, 2, longest=5, rng=np.random.default_rng(0),
+    block = MultiHead(4, 2, max_length=5, rng=np.random.default_rng(0),
                       rotary=Rotary if rotary else None)  # fmt: skip
     double(block)
     block.to(device)
@@ -119,11 +121,11 @@ def block_and_inputs(device: str, rotary: bool) -> tuple[MultiHead, Tensor, Tens
 
 
 @pytest.mark.parametrize("rotary", [False, True])
-def test_no_parameter_of_a_block_is_poisoned(rotary: bool, device: str) -> None:
-    """pytorch/pytorch#196170: a whole text of padding beside an ordinary one.
+def test_no_parameter_of_a_block_gets_nan(rotary: bool, device: str) -> None:
+    """pytorch/pytorch#196170: a sequence that is only padding beside an ordinary one.
 
-    Its heads give zeros, so its outputs are the last layer's bias, and every parameter but that
-    bias has the gradient that the ordinary text alone would give.
+    Its heads give zeros, so its outputs are the bias of the output projection. Every parameter
+    except this bias has the gradient that the ordinary sequence alone would give.
     """
     block, x, z = block_and_inputs(device, rotary)
     allowed = asarray(padding([3, 0], 5), device=device)
@@ -142,7 +144,7 @@ def test_no_parameter_of_a_block_is_poisoned(rotary: bool, device: str) -> None:
 
 
 @pytest.mark.parametrize("rotary", [False, True])
-def test_gradients_through_a_block_with_dead_rows_pass_the_check(rotary: bool) -> None:
+def test_gradients_of_a_block_with_rows_without_keys_pass_the_check(rotary: bool) -> None:
     """Against finite differences, for the inputs and every parameter."""
     block, x, z = block_and_inputs("cpu", rotary)
     allowed = bits("01011/00000/11100")
@@ -150,15 +152,15 @@ def test_gradients_through_a_block_with_dead_rows_pass_the_check(rotary: bool) -
 
     def run(x: Tensor, z: Tensor, *parameters: Tensor) -> Tensor:
         for name, tensor in zip(names, parameters, strict=True):
-            layer, kind = name.split(".")
-            setattr(getattr(block, layer), kind, tensor)
+            layer, parameter = name.split(".")
+            setattr(getattr(block, layer), parameter, tensor)
         return block(x, context=z, allowed=allowed)
 
     assert gradcheck(run, x, z, *values)
 
 
 def test_the_weights_of_a_block_are_zero_where_nothing_is_allowed(device: str) -> None:
-    """What a picture of the attention shows is what was computed."""
+    """So that a picture of the weights shows what was computed."""
     block, x, z = block_and_inputs(device, False)
     allowed = asarray(bits("01011/00000/11100"), device=device)
     weights = block.weights(x, context=z, allowed=allowed).numpy()
@@ -166,18 +168,18 @@ def test_the_weights_of_a_block_are_zero_where_nothing_is_allowed(device: str) -
     assert not weights[..., ~bits("01011/00000/11100")].any()
 
 
-def test_dropout_of_weights_does_not_wake_a_dead_row() -> None:
-    """0 divided by what was kept is still 0."""
+def test_dropout_of_weights_keeps_a_row_of_zeros() -> None:
+    """0 divided by the keep probability is still 0."""
     for seed in range(5):
         q, k, v = leaf(Q), leaf(K), leaf(V)
-        y = ops.attention(q, k, v, ALLOW, dropout=0.5, noise=Noise(seed))
+        y = ops.attention(q, k, v, ALLOW, dropout=0.5, dropout_rng=DropoutRNG(seed))
         y.sum().backward()
         close(y.data[1], [0, 0])
         assert all(np.isfinite(t.grad).all() for t in (q, k, v))
 
 
-def test_a_mask_must_say_which_way_it_is_meant(device: str) -> None:
-    """0 and 1, or 0 and -10¹⁰, would be taken for something else without a word."""
+def test_a_mask_must_be_boolean(device: str) -> None:
+    """0 and 1, or 0 and -10¹⁰, could be misunderstood without an error."""
     q, k, v = (leaf(x, device) for x in (Q, K, V))
     for wrong in (ALLOW.astype(np.int64), np.where(ALLOW, 0, -1e10), ALLOW.astype(np.float32)):
         mask = asarray(wrong, device=device)
@@ -208,7 +210,7 @@ def test_one_query_with_extreme_scores_attends_without_a_mask() -> None:
         (1, 1, "1", "1"),
     ],
 )
-def test_both_corners_to_which_a_causal_mask_may_be_aligned(
+def test_both_alignments_of_a_causal_mask(
     queries: int, keys: int, start: str, end: str, device: str
 ) -> None:
     """pytorch/pytorch#103082, Dao-AILab/flash-attention#517, ml-explore/mlx#2835."""
@@ -220,7 +222,7 @@ def test_both_corners_to_which_a_causal_mask_may_be_aligned(
     np.testing.assert_array_equal(causal(queries, keys), bits(end))
 
 
-def test_the_corner_is_an_argument_and_no_other_word_is_taken_for_one() -> None:
+def test_the_alignment_is_an_argument_with_two_values() -> None:
     """nguynking/CS224N#1, floriankark/cs224n-win2223#5."""
     for wrong in ("top-left", "bottom", "", None, True):
         with pytest.raises(ValueError, match="align must be 'end' or 'start'"):
@@ -240,7 +242,7 @@ def influence(function: Callable[[Tensor], Tensor], x: np.ndarray) -> np.ndarray
 
 
 def reach(function: Callable[[Tensor], Tensor], x: np.ndarray) -> np.ndarray:
-    """The same by gradients, which must be exactly zero where nothing is seen: (out, in)."""
+    """The same by gradients, which must be exactly zero without influence: (out, in)."""
     rows = []
     for i in range(len(x)):
         t = leaf(x)
@@ -253,7 +255,7 @@ def reach(function: Callable[[Tensor], Tensor], x: np.ndarray) -> np.ndarray:
 
 
 def bottleneck(align: str) -> Callable[[Tensor], Tensor]:
-    """Five inputs seen by two latents, which look at each other and are seen by the inputs."""
+    """Two latents attend to five inputs and to each other, and the inputs attend to the latents."""
     rng = np.random.default_rng(0)
     latents = rng.normal(size=(2, 3))
     w = [rng.normal(size=(3, 3)) for _ in range(9)]
@@ -271,11 +273,11 @@ def bottleneck(align: str) -> Callable[[Tensor], Tensor]:
     ("align", "expected"),
     [("start", "10000/11000/11100/11010/11001"), ("end", "10000/01000/00100/11110/11111")],
 )
-def test_who_influences_whom_through_a_bottleneck(align: str, expected: str) -> None:
-    """Both alignments are causal, and neither leaks, since a row without keys gives zeros.
+def test_the_influence_through_a_bottleneck(align: str, expected: str) -> None:
+    """Both alignments are causal, and neither leaks, because a row without keys gives zeros.
 
-    Aligned to the start, inputs 2, 3 and 4 reach nobody but themselves: that is the mask, not a
-    bug. Filled with -10¹⁰, the rows without keys would see the future: 11111 in the first row.
+    Aligned to the start, inputs 2, 3 and 4 influence only themselves: this is the mask, not a
+    bug. If filled with -10¹⁰, rows without keys would attend to the future: 11111 in the first row.
     """
     x = np.random.default_rng(1).normal(size=(5, 3))
     matrix = influence(bottleneck(align), x)
@@ -284,7 +286,7 @@ def test_who_influences_whom_through_a_bottleneck(align: str, expected: str) -> 
     assert not np.triu(matrix, 1).any()
 
 
-def test_continuing_a_text_from_a_cache_is_the_alignment_to_the_end(device: str) -> None:
+def test_continuing_a_sequence_with_a_cache_is_the_alignment_to_the_end(device: str) -> None:
     """With the last two of five queries, the last two rows of the whole."""
     rng = np.random.default_rng(0)
     q, k, v = (Tensor(rng.normal(size=(5, 2)), device=device) for _ in range(3))
@@ -294,12 +296,12 @@ def test_continuing_a_text_from_a_cache_is_the_alignment_to_the_end(device: str)
         close(tail.data, whole[5 - rest :])
 
 
-# what is called causal ------------------------------------------------------------------
+# causal blocks --------------------------------------------------------------------------
 
 
 def make(name: str, **options: int) -> AttentionBlock:
     block: AttentionBlock = ATTENTION[name](
-        8, 2, longest=6, rng=np.random.default_rng(0), **options
+        8, 2, max_length=6, rng=np.random.default_rng(0), **options
     )
     double(block)
     return block
@@ -314,7 +316,7 @@ def test_a_block_that_mixes_positions_before_the_mask_refuses_to_be_causal(
 ) -> None:
     """tatp22/linformer-pytorch#16: influence on 15 of the 15 pairs above the diagonal.
 
-    The one that is asked for by name has influence on none of them, and on all below.
+    The causal Linformer has influence on none of them, and on all below.
     """
     causal = segment is not None
     block = make(name, rows=rows, **({"segment": segment} if segment is not None else {}))
@@ -328,7 +330,7 @@ def test_a_block_that_mixes_positions_before_the_mask_refuses_to_be_causal(
         assert np.tril(matrix).sum() == 21
     with pytest.raises(ValueError, match="cannot"):
         block(Tensor(x[None]), causal=not causal)
-    with pytest.raises(ValueError, match="cannot leave out any pairs"):  # nor by way of a mask
+    with pytest.raises(ValueError, match="cannot use an attention mask"):  # nor with a mask
         block(Tensor(x[None]), allowed=np.tri(6, dtype=bool), causal=causal)
 
 
@@ -347,8 +349,8 @@ def test_a_projection_for_six_positions_takes_four() -> None:
 
 
 @pytest.mark.parametrize("name", ATTENTION)
-def test_a_mask_or_a_context_is_never_dropped_without_a_word(name: str) -> None:
-    """What is dropped is the leak. Either it changes the result, or it is refused."""
+def test_a_mask_or_a_context_is_never_ignored(name: str) -> None:
+    """An ignored mask is a leak. Either it changes the result, or it is refused."""
     rng, cannot = np.random.default_rng(1), ATTENTION[name].cannot
     causal = "causal" not in cannot
     block, x = make(name), Tensor(rng.normal(size=(1, 6, 8)))
@@ -366,8 +368,8 @@ def test_a_mask_or_a_context_is_never_dropped_without_a_word(name: str) -> None:
             assert not np.array_equal(y, block(x, causal=causal).data)
 
 
-def test_padding_behind_a_text_changes_nothing_before_it() -> None:
-    """Why batches may be filled up with PAD on the right."""
+def test_padding_behind_a_sequence_changes_nothing_before_it() -> None:
+    """Therefore batches may be padded with PAD on the right."""
     config = GPTConfig(vocabulary=5, context=8, layers=2, heads=2, width=8, dropout=0.0)
     model = GPT(config)
     double(model)

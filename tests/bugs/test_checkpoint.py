@@ -1,4 +1,4 @@
-"""Reports about saving: arrays of any layout come back as they were, and tied parameters tied."""
+"""Reports about saving: arrays of any layout are restored exactly, tied parameters tied."""
 
 import copy
 from collections.abc import Callable
@@ -17,8 +17,8 @@ from tinyattn.models import GPT, GPTConfig
 from tinyattn.nn import Embedding, Linear, Module, Parameter
 from tinyattn.training import checkpoint
 from tinyattn.training.checkpoint import CheckpointError
+from tinyattn.training.optimizer_table import make_optimizers
 from tinyattn.training.optimizers import AdamW
-from tinyattn.training.registry import make_optimizers
 
 BASE = np.arange(24.0).reshape(4, 6)
 
@@ -53,7 +53,7 @@ TYPES = ["float64", "float32", "int64", "uint8", "bool"]
 
 
 def same(actual: np.ndarray, expected: np.ndarray) -> None:
-    """Equal to the bit, in shape and type (but for the order of bytes)."""
+    """Equal in all bits, in shape and in dtype (except the byte order)."""
     assert actual.shape == expected.shape
     assert actual.dtype == expected.dtype.newbyteorder("=")
     np.testing.assert_array_equal(actual, expected)
@@ -61,7 +61,7 @@ def same(actual: np.ndarray, expected: np.ndarray) -> None:
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("name", LAYOUTS)
-def test_an_array_of_any_layout_comes_back(
+def test_an_array_of_any_layout_is_restored(
     name: str, dtype: str, device: str, tmp_path: Path
 ) -> None:
     """safetensors/safetensors#825: version 0.8.0 wrote memory in the wrong order, silently."""
@@ -77,7 +77,7 @@ def test_an_array_of_any_layout_comes_back(
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int64"])
 @pytest.mark.parametrize("name", HOST_LAYOUTS)
-def test_views_that_only_a_host_has_come_back_too(name: str, dtype: str, tmp_path: Path) -> None:
+def test_views_that_only_a_host_has_are_restored_too(name: str, dtype: str, tmp_path: Path) -> None:
     """MinishLab/model2vec#341: broadcast views, windows, other byte orders."""
     array = HOST_LAYOUTS[name](BASE.astype(dtype))
     before = array.copy()
@@ -88,7 +88,7 @@ def test_views_that_only_a_host_has_come_back_too(name: str, dtype: str, tmp_pat
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_any_chain_of_views_comes_back(data: st.DataObject, tmp_path: Path) -> None:
+def test_any_chain_of_views_is_restored(data: st.DataObject, tmp_path: Path) -> None:
     """Permuted, sliced and reversed in any combination."""
     shape = data.draw(st.lists(st.integers(0, 4), min_size=1, max_size=4))
     array = np.arange(np.prod(shape, dtype=int), dtype=np.float32).reshape(shape)
@@ -104,8 +104,8 @@ def test_any_chain_of_views_comes_back(data: st.DataObject, tmp_path: Path) -> N
     same(saved.arrays["y"], array.T)
 
 
-def test_what_is_no_number_comes_back_as_it_was(tmp_path: Path) -> None:
-    """NaN with its sign, infinities, the smallest numbers and minus zero, bit by bit."""
+def test_values_that_are_not_finite_are_restored_exactly(tmp_path: Path) -> None:
+    """NaN with its sign, infinities, the smallest numbers and minus zero, in all bits."""
     odd = np.array([np.nan, -np.nan, np.inf, -np.inf, -0.0, 5e-324, 1.7e308])
     checkpoint.save(tmp_path / "a.safetensors", {"x": odd, "t": np.stack([odd, odd]).T}, {})
     saved = checkpoint.load(tmp_path / "a.safetensors").arrays
@@ -114,7 +114,7 @@ def test_what_is_no_number_comes_back_as_it_was(tmp_path: Path) -> None:
 
 
 def test_no_arrays_and_two_names_for_one_array(tmp_path: Path) -> None:
-    """ml-explore/mlx#369: views of one buffer are saved each for itself."""
+    """ml-explore/mlx#369: views of one buffer are saved separately."""
     path = tmp_path / "a.safetensors"
     checkpoint.save(path, {}, {"step": 0})
     assert checkpoint.load(path).arrays == {}
@@ -126,7 +126,7 @@ def test_no_arrays_and_two_names_for_one_array(tmp_path: Path) -> None:
 
 
 class Strange(Module):
-    """A module whose parameters were made of arrays of every layout."""
+    """A module whose parameters were created from arrays of every layout."""
 
     def __init__(self, fill: float | None = None) -> None:
         for i, layout in enumerate([*LAYOUTS.values(), *HOST_LAYOUTS.values()]):
@@ -136,8 +136,8 @@ class Strange(Module):
             setattr(self, f"p{i}", Parameter(array if fill is None else array * 0 + fill))
 
 
-def test_a_module_made_of_such_arrays_comes_back(device: str, tmp_path: Path) -> None:
-    """Through state, save, load and load_state, before and after an optimiser moved them."""
+def test_a_module_made_of_such_arrays_is_restored(device: str, tmp_path: Path) -> None:
+    """Through state, save, load and load_state, before and after a step of an optimizer."""
     module = Strange()
     module.to(device)
     AdamW(module.named_parameters())
@@ -156,8 +156,8 @@ def test_a_module_made_of_such_arrays_comes_back(device: str, tmp_path: Path) ->
             same(asnumpy(ours.data), expected.numpy())
 
 
-def test_moments_of_an_optimiser_are_views_and_come_back(tmp_path: Path, device: str) -> None:
-    """Every piece of the one long array, in the shape of its parameter."""
+def test_the_state_of_an_optimizer_has_views_and_is_restored(tmp_path: Path, device: str) -> None:
+    """Every view of the one long array has the shape of its parameter."""
     model = GPT(GPTConfig(vocabulary=5, context=4, layers=1, heads=1, width=4))
     model.to(device)
     for optimizer in make_optimizers(model, "muon"):
@@ -171,7 +171,7 @@ def test_moments_of_an_optimiser_are_views_and_come_back(tmp_path: Path, device:
 
 
 class Tied(Module):
-    """One table for reading and writing, in two lists and a shared module besides."""
+    """One table for input and output, in two lists, and a shared module."""
 
     def __init__(self, seed: int) -> None:
         rng = np.random.default_rng(seed)
@@ -195,8 +195,8 @@ def check_ties(model: Tied) -> None:
 
 
 @pytest.mark.parametrize("owned", [False, True])
-def test_tied_parameters_come_back_tied(owned: bool, device: str, tmp_path: Path) -> None:
-    """ml-explore/mlx#369: saved once, and one and the same after loading and moving."""
+def test_tied_parameters_are_restored_tied(owned: bool, device: str, tmp_path: Path) -> None:
+    """ml-explore/mlx#369: saved once, and still one parameter after loading and moving."""
     first, second = Tied(0), Tied(1)
     for model in (first, second):
         model.to(device)
@@ -222,8 +222,8 @@ def test_tied_parameters_come_back_tied(owned: bool, device: str, tmp_path: Path
     check_ties(copy.deepcopy(second))
 
 
-def test_an_optimiser_moves_a_tied_parameter_once(device: str) -> None:
-    """Two names must not mean two steps, or two copies that drift apart."""
+def test_an_optimizer_updates_a_tied_parameter_once(device: str) -> None:
+    """Two names must not cause two updates, or two copies with different values."""
     model = Tied(0)
     model.to(device)
     (optimizer,) = make_optimizers(model, "adamw", weight_decay=0.0)
@@ -234,8 +234,8 @@ def test_an_optimiser_moves_a_tied_parameter_once(device: str) -> None:
     check_ties(model)
 
 
-def test_loading_takes_all_or_nothing_and_says_all_that_is_wrong() -> None:
-    """A state that does not fit changes nothing, whichever name it fails at."""
+def test_loading_is_complete_or_changes_nothing_and_names_all_mistakes() -> None:
+    """A state that does not fit changes nothing, whichever name does not fit."""
     model = Tied(0)
     before = model.state()
     state = {n: a + 1 for n, a in before.items()}
@@ -253,8 +253,8 @@ def test_loading_takes_all_or_nothing_and_says_all_that_is_wrong() -> None:
 
 
 @pytest.mark.parametrize("owned", [False, True])
-def test_loading_copies_and_may_take_the_models_own_views(owned: bool) -> None:
-    """Parameters may be exchanged, and the caller's arrays stay the caller's."""
+def test_loading_copies_and_accepts_views_of_the_model_itself(owned: bool) -> None:
+    """Parameters may be exchanged, and the model shares no memory with the caller's arrays."""
     rng = np.random.default_rng(0)
 
     class Two(Module):
@@ -275,8 +275,8 @@ def test_loading_copies_and_may_take_the_models_own_views(owned: bool) -> None:
     assert (model.a.numpy() == 1).all() and (model.b.numpy() == 1).all()
 
 
-def test_an_array_that_cannot_be_kept_leaves_the_old_file(tmp_path: Path) -> None:
-    """Refused by the name of its type, and nothing is half written."""
+def test_an_array_that_cannot_be_saved_leaves_the_old_file(tmp_path: Path) -> None:
+    """The error names its type, and no part of a file is written."""
     path = tmp_path / "a.safetensors"
     checkpoint.save(path, {"x": BASE.T}, {})
     for wrong in (np.array([None]), np.array(["a"]), np.array([1], "datetime64[s]")):

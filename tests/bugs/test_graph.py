@@ -19,8 +19,8 @@ from tinyattn.nn import Linear, Module, Parameter
 from tinyattn.parallel.flat import flat_of
 from tinyattn.tensor import gradients
 from tinyattn.training.muon import Muon
+from tinyattn.training.optimizer_table import make_optimizers
 from tinyattn.training.optimizers import AdamW
-from tinyattn.training.registry import make_optimizers
 
 
 def leaf(values: Any, device: str = "cpu") -> Tensor:
@@ -36,7 +36,7 @@ def close(actual: Any, expected: Any, tolerance: float = 1e-9) -> None:
     np.testing.assert_allclose(asnumpy(actual), expected, rtol=0, atol=tolerance)
 
 
-# gradients and numbers of a tensor -------------------------------------------------------
+# gradients of a tensor, and scalars ------------------------------------------------------
 
 
 def test_an_assigned_gradient_must_fit(device: str) -> None:
@@ -55,7 +55,7 @@ def test_an_assigned_gradient_must_fit(device: str) -> None:
     assert x.grad is None
 
 
-def test_a_number_is_written_and_rounded_as_one(device: str) -> None:
+def test_a_scalar_tensor_is_formatted_and_rounded_like_a_number(device: str) -> None:
     for loss in (leaf(2.75, device), leaf([[2.75]], device)):
         assert f"{loss:.1f} {loss:6.3f}" == "2.8  2.750"
         assert (int(loss), float(loss), round(loss), round(loss, 1)) == (2, 2.75, 3, 2.8)
@@ -64,10 +64,10 @@ def test_a_number_is_written_and_rounded_as_one(device: str) -> None:
         f"{leaf([1.0, 2.0], device):.2f}"
 
 
-# an intermediate with two users ---------------------------------------------------------
+# a result that is used twice ------------------------------------------------------------
 
 
-def test_a_sum_with_itself_twice_over_counts_four_paths() -> None:
+def test_a_sum_with_itself_done_twice_has_four_paths() -> None:
     """karpathy/micrograd#64."""
     a = leaf(1.0)
     b = a + a
@@ -85,7 +85,7 @@ def test_a_polynomial_written_with_shared_products_has_its_derivative() -> None:
     assert f.item() == 3 and x.grad == 6
 
 
-def test_values_that_meet_again_at_the_end_count_once_a_path() -> None:
+def test_values_that_are_combined_at_the_end_count_once_per_path() -> None:
     """karpathy/micrograd#2, #68."""
     a, b = leaf(2.0), leaf(3.0)
     c, d = a + b, a * b
@@ -96,8 +96,8 @@ def test_values_that_meet_again_at_the_end_count_once_a_path() -> None:
     assert (y.item(), a.grad, b.grad) == (41, 25, 19)
 
 
-def test_a_power_of_two_paths_costs_one_visit_a_node() -> None:
-    """2⁶⁰ paths lead to x; who walks them one by one never comes back."""
+def test_exponentially_many_paths_need_one_visit_per_node() -> None:
+    """2⁶⁰ paths lead to x; a backward that follows each path would never end."""
     x = y = leaf(1.0)
     for _ in range(60):
         y = y + y
@@ -122,8 +122,8 @@ SHARED: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 @pytest.mark.parametrize("name", SHARED)
-def test_a_node_with_three_users_hands_on_the_sum_of_what_they_send(name: str) -> None:
-    """The same function on one node, and on three copies of it that nobody shares."""
+def test_a_node_with_three_users_gets_the_sum_of_their_contributions(name: str) -> None:
+    """The same function on one node, and on three separate copies of it."""
 
     def loss(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
         return (a * b).sum() + (c * c * c).sum()
@@ -139,7 +139,7 @@ def test_a_node_with_three_users_hands_on_the_sum_of_what_they_send(name: str) -
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_random_tangle_of_nodes_agrees_with_forward_mode(seed: int) -> None:
-    """Derivatives carried forward beside the values know nothing of visiting orders."""
+    """Forward mode computes derivatives beside the values, so no order of visits is involved."""
     rng = np.random.default_rng(seed)
     leaves = [leaf(v) for v in rng.uniform(0.5, 1.5, 3)]
     nodes = list(leaves)
@@ -147,14 +147,14 @@ def test_a_random_tangle_of_nodes_agrees_with_forward_mode(seed: int) -> None:
     for _ in range(40):
         i, j = (int(k) for k in rng.integers(max(0, len(nodes) - 8), len(nodes), 2))
         (u, du), (v, dv) = duals[i], duals[j]
-        kind = int(rng.integers(4))
-        if kind == 0:
+        choice = int(rng.integers(4))
+        if choice == 0:
             nodes.append(nodes[i] + nodes[j] * 0.5)
             duals.append((u + v * 0.5, du + dv * 0.5))
-        elif kind == 1:
+        elif choice == 1:
             nodes.append(ops.tanh(nodes[i]) * nodes[j])
             duals.append((np.tanh(u) * v, (1 - np.tanh(u) ** 2) * du * v + np.tanh(u) * dv))
-        elif kind == 2:
+        elif choice == 2:
             nodes.append(nodes[i] - nodes[j] / 3)
             duals.append((u - v / 3, du - dv / 3))
         else:
@@ -165,8 +165,8 @@ def test_a_random_tangle_of_nodes_agrees_with_forward_mode(seed: int) -> None:
     np.testing.assert_allclose(got, duals[-1][1], rtol=1e-9, atol=1e-9)
 
 
-def test_users_made_before_and_after_one_another_both_count() -> None:
-    """karpathy/micrograd#64: the order of the operands must not decide the visiting order."""
+def test_users_created_in_any_order_both_contribute() -> None:
+    """karpathy/micrograd#64: the order of the operands must not determine the order of visits."""
     for swap in (False, True):
         x = leaf(3.0)
         y = x * 2
@@ -176,8 +176,8 @@ def test_users_made_before_and_after_one_another_both_count() -> None:
         assert x.grad == 2 * (1 + 2 * 6)
 
 
-def test_one_weight_in_many_layers_receives_from_all_of_them() -> None:
-    """on a parameter: a weight that is used three times, once transposed."""
+def test_one_weight_in_many_layers_gets_contributions_of_all() -> None:
+    """A parameter that is used three times, once transposed."""
     w = Parameter(np.array([[0.5, -1.0], [2.0, 0.25]]))
     x = np.array([[1.0, 2.0]])
     (((Tensor(x) @ w) @ w) @ w.T).sum().backward()
@@ -187,7 +187,7 @@ def test_one_weight_in_many_layers_receives_from_all_of_them() -> None:
 
 
 def test_a_gradient_is_an_array_however_often_its_leaf_was_used() -> None:
-    """NumPy turns sums of 0-d arrays into numbers; `.grad` must not change its type."""
+    """NumPy converts sums of 0-d arrays to scalars; `.grad` must not change its type."""
     for uses in (1, 2, 3):
         x = leaf(2.0)
         total = sum([x] * uses)
@@ -197,8 +197,8 @@ def test_a_gradient_is_an_array_however_often_its_leaf_was_used() -> None:
         assert is_array(x.grad) and x.grad.shape == ()
 
 
-def test_what_the_loss_does_not_reach_is_left_alone() -> None:
-    """A shared node may also have users that lead nowhere."""
+def test_nodes_without_influence_on_the_loss_get_no_gradient() -> None:
+    """A shared node may also have users without influence on the loss."""
     x, other = leaf(2.0), leaf(5.0)
     y = x * 3
     dead_end = y * other
@@ -223,7 +223,7 @@ def test_fifty_thousand_additions_need_no_deeper_recursion() -> None:
 
 
 def test_a_small_net_unrolled_over_five_thousand_steps() -> None:
-    """The same depth with matrices; checked against backpropagation through time by hand."""
+    """The same depth with matrices, compared with backpropagation through time by hand."""
     rng = np.random.default_rng(0)
     w, u = rng.normal(size=(3, 3)) * 0.4, rng.normal(size=(5_000, 3))
     weight, h = leaf(w), Tensor(np.zeros(3))
@@ -252,7 +252,7 @@ DEEP: dict[str, Callable[[Tensor], Tensor]] = {
 
 @pytest.mark.parametrize("name", DEEP)
 def test_a_deep_chain_of_any_operation(name: str) -> None:
-    """Deeper than the recursion limit allows, whatever the chain is made of."""
+    """Deeper than the recursion limit allows, for chains of every operation."""
     x = leaf([2.0])
     y = x
     for _ in range(3 * sys.getrecursionlimit()):
@@ -261,10 +261,10 @@ def test_a_deep_chain_of_any_operation(name: str) -> None:
     close(x.grad, [1.0])
 
 
-def test_a_deep_graph_can_be_kept_and_thrown_away() -> None:
-    """Taking a long chain of objects apart recurses too, in C, where it is a crash.
+def test_a_deep_graph_can_be_kept_and_freed() -> None:
+    """Freeing a long chain of objects recurses too, in C, where it would be a crash.
 
-    A thread with a small stack would notice first.
+    A thread with a small stack would crash first.
     """
     failures: list[BaseException] = []
 
@@ -328,8 +328,8 @@ def test_with_the_graph_kept_gradients_add_up() -> None:
         assert (a.grad, b.grad, d.grad) == (times, times, 5 * times)
 
 
-def test_zeroing_the_leaves_in_between_starts_again_from_nothing() -> None:
-    """Nothing may be left over inside the graph."""
+def test_after_zero_grad_gradients_start_again_from_zero() -> None:
+    """No gradient may stay inside the graph."""
     a, b, d, e = report()
     for _ in range(3):
         for x in (a, b, d):
@@ -339,7 +339,7 @@ def test_zeroing_the_leaves_in_between_starts_again_from_nothing() -> None:
 
 
 def test_two_losses_that_share_a_graph() -> None:
-    """The second loss either has its graph, or says that it was freed; never half of it."""
+    """The second loss either has its whole graph, or raises an error; never part of the graph."""
     x = leaf(2.0)
     shared = x * x
     first, second = shared * 3, shared * 5
@@ -355,8 +355,8 @@ def test_two_losses_that_share_a_graph() -> None:
     assert y.grad == 12
 
 
-def test_backward_from_the_middle_and_from_the_end() -> None:
-    """An intermediate keeps no gradient that the second call would pick up."""
+def test_backward_from_an_intermediate_and_from_the_end() -> None:
+    """An intermediate keeps no gradient that the second call would use again."""
     x = leaf(3.0)
     middle = x * x
     end = middle * 2
@@ -382,15 +382,15 @@ def test_two_graphs_over_the_same_leaves_add_up() -> None:
 
 
 def test_a_leaf_may_be_its_own_loss() -> None:
-    """With no node at all there is nothing to free."""
+    """Without any node there is nothing to free."""
     x = leaf(3.0)
     x.backward()
     x.backward()
     assert x.grad == 2
 
 
-def test_gradients_leaves_no_trace() -> None:
-    """`gradients` returns what backward would add, and adds nothing."""
+def test_gradients_changes_no_grad() -> None:
+    """`gradients` returns the arrays that backward would add, and adds nothing."""
     a, b, d, e = report()
     a.grad = np.array(7.0)
     got = {id(x): g for x, g in gradients(e, retain_graph=True)}
@@ -424,7 +424,7 @@ WEIGHTS = np.arange(1.0, 10.0)
 
 
 def pull(y: Tensor) -> None:
-    """Backward with weights that differ, so that an exchange of elements is seen."""
+    """Backward with different weights, so that an exchange of elements changes the result."""
     y.backward(WEIGHTS[: y.size].reshape(y.shape))
 
 
@@ -457,8 +457,8 @@ def test_the_saved_output_of_a_tanh_cannot_be_overwritten() -> None:
 
 
 @pytest.mark.parametrize("name", SAVING)
-def test_nothing_a_vjp_relies_on_can_be_written_to(name: str) -> None:
-    """Every way to write into the input or the result is an error, and changes nothing."""
+def test_no_array_that_a_vjp_needs_can_be_written_to(name: str) -> None:
+    """Every way to write to the input or the result is an error, and changes nothing."""
     x = leaf([1.0, 2.0, 3.0])
     y = SAVING[name](x)
     for tensor in (x, y):
@@ -493,7 +493,7 @@ def test_the_array_that_was_passed_in_belongs_to_the_caller(name: str, device: s
 
 
 def test_an_array_of_the_device_is_copied_too(device: str) -> None:
-    """Also an array that lives where the tensor does."""
+    """Also an array that is on the same device already."""
     mine = Tensor([1.0, 2.0, 3.0], device=device).data.copy()
     x = Tensor(mine, requires_grad=True)
     y = x * x
@@ -521,8 +521,8 @@ OPERANDS: dict[str, Callable[[Tensor, Any], Tensor]] = {
 
 
 @pytest.mark.parametrize("name", OPERANDS)
-def test_a_plain_array_that_met_a_tensor_may_change_afterwards(name: str) -> None:
-    """Constants are copied as well, for vjps hold on to them."""
+def test_a_plain_array_used_with_a_tensor_may_change_afterwards(name: str) -> None:
+    """Constants are copied too, because vjps keep them."""
     function, expected = OPERANDS[name], leaf([1.0, 2.0, 3.0])
     pull(function(expected, np.array([2.0, 1.0, 3.0])))
     x, mine = leaf([1.0, 2.0, 3.0]), np.array([2.0, 1.0, 3.0])
@@ -545,7 +545,7 @@ INDEXED: dict[str, Callable[[Tensor, Any], Tensor]] = {
 
 @pytest.mark.parametrize("name", INDEXED)
 def test_an_index_buffer_may_be_used_again_for_the_next_batch(name: str, device: str) -> None:
-    """A data loader that fills one buffer over and over must not move gradients about."""
+    """A data loader that fills one buffer again and again must not change gradients."""
     grads = []
     for change in (False, True):
         x = leaf([[1.0], [2.0], [3.0]], device)
@@ -568,7 +568,7 @@ MASKED: dict[str, Callable[[Tensor, Any], Tensor]] = {
 
 @pytest.mark.parametrize("name", MASKED)
 def test_a_mask_buffer_may_be_used_again(name: str, device: str) -> None:
-    """The same for booleans."""
+    """The same for a mask."""
     grads = []
     for change in (False, True):
         x = leaf([1.0, 2.0, 3.0], device)
@@ -582,7 +582,7 @@ def test_a_mask_buffer_may_be_used_again(name: str, device: str) -> None:
 
 
 def test_tables_of_angles_may_change_after_a_rotation(device: str) -> None:
-    """Cos and sin are options, and saved like operands."""
+    """Cos and sin are options; they are saved like operands."""
     grads = []
     for change in (False, True):
         x = leaf([[1.0, 2.0]], device)
@@ -595,7 +595,7 @@ def test_tables_of_angles_may_change_after_a_rotation(device: str) -> None:
     np.testing.assert_array_equal(*grads)
 
 
-def test_gradients_share_no_memory_with_one_another_or_with_the_cotangent() -> None:
+def test_gradients_share_no_memory_with_one_another_or_with_the_argument() -> None:
     """Clipping one gradient in place must not scale another."""
     a, b, g = leaf([1.0, 2.0]), leaf([3.0, 4.0]), np.array([1.0, 1.0])
     (a + b).backward(g)
@@ -605,13 +605,13 @@ def test_gradients_share_no_memory_with_one_another_or_with_the_cotangent() -> N
     g[...] = 5
     close(b.grad, [1, 1])
     c = leaf([1.0, 2.0])
-    c.sum().backward()  # the gradient of a sum is one number, stretched
+    c.sum().backward()  # the gradient of a sum is one broadcast number
     c.grad *= 2
     close(c.grad, [2, 2])
 
 
-def test_assigning_new_values_leaves_an_old_graph_as_it_was(device: str) -> None:
-    """`.data = ` replaces the array; the vjp still holds the one it was computed with."""
+def test_assigning_new_values_does_not_change_an_old_graph(device: str) -> None:
+    """`.data = ` replaces the array; the vjp keeps the old one."""
     x = leaf([1.0, 2.0, 3.0], device)
     y = x * x
     x.data = np.array([7.0, 7.0, 7.0])
@@ -620,7 +620,7 @@ def test_assigning_new_values_leaves_an_old_graph_as_it_was(device: str) -> None
 
 
 def step(optimizer: AdamW | Muon, loss: Tensor) -> None:
-    """What a training loop does with one loss."""
+    """One step of a training loop."""
     loss.backward()
     optimizer.step(0.1)
 
@@ -643,7 +643,7 @@ USES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 def test_a_step_between_forward_and_backward_is_an_error_that_names_the_parameter(
     name: str, optimizer: Any, device: str
 ) -> None:
-    """The optimiser writes in place, so the old graph is void; then all is well again."""
+    """The optimizer writes in place, so the old graph is invalid; the next graph is valid again."""
     w = Parameter(np.array([[1.0, 2.0], [3.0, 5.0]]), device=device, name="hidden.weight")
     x = Tensor([[1.0, -1.0]], device=device)
     optimizer = optimizer([("hidden.weight", w)])
@@ -657,7 +657,7 @@ def test_a_step_between_forward_and_backward_is_an_error_that_names_the_paramete
 
 
 def test_a_step_between_two_backwards_of_a_kept_graph_is_the_same_error() -> None:
-    """Retain_graph keeps the graph, not the values."""
+    """retain_graph keeps the graph, not the values."""
     w = Parameter(np.array([[1.0, 2.0]]), name="w")
     optimizer = AdamW([("w", w)])
     loss = (w * w).sum()
@@ -667,8 +667,8 @@ def test_a_step_between_two_backwards_of_a_kept_graph_is_the_same_error() -> Non
         loss.backward()
 
 
-def test_loading_parameters_that_an_optimiser_owns_voids_old_graphs_too() -> None:
-    """Load_state writes into the optimiser's storage."""
+def test_loading_parameters_of_an_optimizer_also_invalidates_old_graphs() -> None:
+    """load_state writes to the memory of the optimizer."""
     layer = Linear(2, 2, rng=np.random.default_rng(0))
     AdamW(layer.named_parameters())
     loss = (layer(Tensor(np.ones((1, 2), np.float32))) ** 2).sum()
@@ -679,7 +679,7 @@ def test_loading_parameters_that_an_optimiser_owns_voids_old_graphs_too() -> Non
 
 @pytest.mark.parametrize("name", ["adamw", "muon"])
 def test_a_step_between_forward_and_backward_of_a_whole_model(name: str) -> None:
-    """Also where most parameters are used through several layers."""
+    """Also if most parameters are used through several layers."""
     model = GPT(GPTConfig(vocabulary=5, context=4, layers=1, heads=1, width=4, dropout=0.0))
     optimizers = make_optimizers(model, name)
     logits = model(np.array([[1, 2, 3]]))
@@ -694,15 +694,15 @@ def copies(x: Tensor) -> list[Tensor]:
     return [copy.copy(x), copy.deepcopy(x), pickle.loads(pickle.dumps(x))]
 
 
-def test_copies_of_a_tensor_are_leaves_of_their_own() -> None:
-    """A copy shares no memory, is as protected as the original, and remembers no graph."""
+def test_copies_of_a_tensor_are_independent_leaves() -> None:
+    """A copy shares no memory, is protected like the original, and has no graph."""
     x = leaf([1.0, 2.0])
-    for twin in copies(x) + copies(x * 1):
+    for copied in copies(x) + copies(x * 1):
         with pytest.raises(ValueError, match="read-only"):
-            twin.data[0] = 9
-        twin.data = np.array([5.0, 6.0])
-        (twin * twin).sum().backward()
-        close(twin.grad, [10, 12])
+            copied.data[0] = 9
+        copied.data = np.array([5.0, 6.0])
+        (copied * copied).sum().backward()
+        close(copied.grad, [10, 12])
     close(x.data, [1, 2])
     assert x.grad is None
 
@@ -713,8 +713,8 @@ class Pair(Module):
         self.second = self.first
 
 
-def test_a_copied_model_is_free_of_the_optimiser_of_the_original() -> None:
-    """A snapshot of a model in training neither follows it nor ignores what is assigned."""
+def test_a_copied_model_is_independent_of_the_optimizer_of_the_original() -> None:
+    """A copy of a model in training does not change with it, and assignments to the copy work."""
     model = Pair()
     optimizer = AdamW(model.named_parameters())
     flat_of(optimizer)

@@ -1,4 +1,4 @@
-"""Reports about NumPy's numbers and arrays beside tensors, and about precision that changes."""
+"""Reports about NumPy's scalars and arrays combined with tensors, and about changing dtypes."""
 
 import math
 import operator
@@ -15,12 +15,12 @@ from tinyattn.data import Batch
 from tinyattn.graph import Node
 from tinyattn.models import GPT, GPTConfig
 from tinyattn.nn import LayerNorm, Linear, Module, Parameter, Rotary
-from tinyattn.noise import Noise
 from tinyattn.parallel.flat import flat_of
 from tinyattn.parallel.shards import ShardedStep as Step
+from tinyattn.rng import DropoutRNG
 from tinyattn.tasks.knowledge import language_model_loss
+from tinyattn.training.optimizer_table import make_optimizers
 from tinyattn.training.optimizers import AdamW
-from tinyattn.training.registry import make_optimizers
 from tinyattn.training.schedule import Schedule
 
 FLOATS = [np.float32, np.float64]
@@ -34,7 +34,7 @@ def close(actual: Any, expected: Any, tolerance: float = 1e-6) -> None:
     np.testing.assert_allclose(asnumpy(actual), expected, rtol=tolerance, atol=tolerance)
 
 
-# what stands on the left ----------------------------------------------------------------
+# the left operand ------------------------------------------------------------------------
 
 NUMBERS: dict[str, Any] = {
     "float": 2.0,
@@ -79,7 +79,7 @@ UNSUPPORTED = [operator.floordiv, operator.mod, divmod, operator.and_, operator.
 
 
 def there(left: Any, device: str) -> Any:
-    """Arrays on the tensor's device, as they have to be; numbers as they are."""
+    """Arrays on the tensor's device, where they have to be; scalars unchanged."""
     if device != "cpu" and isinstance(left, (np.ndarray, list, tuple)):
         return asarray(np.array(left).astype(np.array(left).dtype.newbyteorder("=")), device=device)
     return left
@@ -88,12 +88,12 @@ def there(left: Any, device: str) -> Any:
 @pytest.mark.parametrize("left", [*NUMBERS, *ARRAYS])
 @pytest.mark.parametrize("sign", ARITHMETIC)
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_whatever_stands_on_the_left_the_result_is_a_tensor(
+def test_whatever_the_left_operand_is_the_result_is_a_tensor(
     left: str, sign: str, dtype: Any, device: str
 ) -> None:
     """pytorch/pytorch#9468, odlgroup/odl#180, numpy/numpy#27348, chainer/chainer#77.
 
-    Its precision is the tensor's, and its gradient reaches the tensor.
+    It has the tensor's dtype, and its gradient reaches the tensor.
     """
     value = {**NUMBERS, **ARRAYS}[left]
     apply, slope = ARITHMETIC[sign]
@@ -110,7 +110,9 @@ def test_whatever_stands_on_the_left_the_result_is_a_tensor(
 
 @pytest.mark.parametrize("right", [*NUMBERS, *ARRAYS])
 @pytest.mark.parametrize("sign", ARITHMETIC)
-def test_and_on_the_right_likewise(right: str, sign: str, device: str) -> None:
+def test_whatever_the_right_operand_is_the_result_is_a_tensor(
+    right: str, sign: str, device: str
+) -> None:
     """The same operands on the other side."""
     value = {**NUMBERS, **ARRAYS}[right]
     apply, _ = ARITHMETIC[sign]
@@ -122,7 +124,7 @@ def test_and_on_the_right_likewise(right: str, sign: str, device: str) -> None:
     assert t.grad.shape == (2,) and t.grad.dtype == np.float32
 
 
-def test_the_numbers_of_the_report(device: str) -> None:
+def test_the_values_of_the_report(device: str) -> None:
     """pytorch/pytorch#9468: an array times a tensor, summed."""
     t = leaf([1, 1], device)
     (there(np.array([2, 3], np.float32), device) * t).sum().backward()
@@ -130,7 +132,7 @@ def test_the_numbers_of_the_report(device: str) -> None:
 
 
 def test_matrix_products_with_the_array_on_the_left(device: str) -> None:
-    """`@` too."""
+    """The operator `@` too."""
     for dtype in FLOATS:
         for left in (np.array([2.0, 3.0]), np.array([[2, 3], [4, 5]]), np.ones((3, 1, 2))):
             t = leaf([1, 1], device, dtype)
@@ -150,7 +152,7 @@ def test_matrix_products_with_the_array_on_the_left(device: str) -> None:
 def test_comparisons_give_plain_booleans_on_either_side(
     left: str, compare: Any, device: str
 ) -> None:
-    """They have no gradient to lose, and must not lose elements either."""
+    """They have no gradient, and must keep all elements."""
     value, at = {**NUMBERS, **ARRAYS}[left], np.array([1.5, 2.0])
     t, other = leaf([1.5, 2.0], device), there(value, device)
     for got, expected in (
@@ -164,7 +166,7 @@ def test_comparisons_give_plain_booleans_on_either_side(
 
 @pytest.mark.parametrize("left", ["int", "float64", "int64", "float32 array", "0-d int array"])
 @pytest.mark.parametrize("apply", UNSUPPORTED, ids=lambda f: f.__name__)
-def test_operators_that_do_not_exist_say_so_on_either_side(
+def test_operators_that_do_not_exist_raise_an_error_on_either_side(
     left: str, apply: Any, device: str
 ) -> None:
     """NumPy must not try them element by element."""
@@ -174,8 +176,8 @@ def test_operators_that_do_not_exist_say_so_on_either_side(
             apply(a, b)
 
 
-def test_in_place_operators_on_an_array_do_not_swallow_a_tensor(device: str) -> None:
-    """`array += tensor` becomes a tensor or an error, never an array."""
+def test_in_place_operators_of_an_array_do_not_lose_the_graph(device: str) -> None:
+    """`array += tensor` gives a tensor or an error, never an array."""
     for apply in (operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.ipow):
         array = there(np.array([2.0, 3.0], np.float32), device)
         try:
@@ -186,7 +188,7 @@ def test_in_place_operators_on_an_array_do_not_swallow_a_tensor(device: str) -> 
 
 
 def test_python_can_add_multiply_and_invert(device: str) -> None:
-    """Sum starts at the number 0, prod at 1."""
+    """sum starts with the number 0, prod with 1."""
     t = leaf([2, 4], device)
     for y, value, slope in (
         (sum([t, t]), [4, 8], [2, 2]),
@@ -239,7 +241,7 @@ NUMPY_FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
 @pytest.mark.parametrize("name", NUMPY_FUNCTIONS)
 @pytest.mark.filterwarnings("error")
 def test_numpys_own_functions_refuse_or_keep_the_graph(name: str, device: str) -> None:
-    """chainer/chainer#77: never an array of numbers, nor one of little tensors."""
+    """chainer/chainer#77: they never return an array of numbers, or of small tensors."""
     array, t = np.array([2, 3], np.float32), leaf([1, 1], device)
     try:
         y = NUMPY_FUNCTIONS[name](array, t)
@@ -249,8 +251,8 @@ def test_numpys_own_functions_refuse_or_keep_the_graph(name: str, device: str) -
         assert type(y) is Tensor and y.requires_grad
 
 
-def test_what_is_no_real_number_is_refused_by_name(device: str) -> None:
-    """Complex numbers, dates, texts and objects do not become tensors by accident."""
+def test_values_that_are_not_real_numbers_are_refused_by_name(device: str) -> None:
+    """Complex numbers, dates, texts and objects do not become tensors by mistake."""
     t = leaf([1, 1], device)
     for wrong in (1j, np.complex64(1j), np.array([1j, 2]), "a", np.str_("a"), None,
                   np.datetime64("2020-01-01"), np.array(["a", "b"]), object(),
@@ -265,7 +267,7 @@ def test_what_is_no_real_number_is_refused_by_name(device: str) -> None:
 
 
 def test_arrays_of_another_device_are_refused_on_either_side() -> None:
-    """with CuPy: nothing moves between host and GPU by itself."""
+    """As in CuPy: nothing is copied between host and GPU implicitly."""
     host, far = np.ones(2, np.float32), leaf([1, 1], "strict")
     near, foreign = leaf([1, 1]), leaf([1, 1], "strict").data
     for apply, _ in ARITHMETIC.values():
@@ -278,10 +280,10 @@ def test_arrays_of_another_device_are_refused_on_either_side() -> None:
                 compare(*pair)
 
 
-# precision ------------------------------------------------------------------------------
+# dtypes ---------------------------------------------------------------------------------
 
 
-def test_numpys_numbers_do_not_widen(device: str) -> None:
+def test_numpys_scalars_do_not_change_the_dtype(device: str) -> None:
     """HIPS/autograd#163, #199, cupy/cupy#7418: each of these is float64 between arrays."""
     t = leaf([[1.0, 2.0], [3.0, 4.0]], device)
     count = there(np.array([1, 2]), device)
@@ -294,9 +296,10 @@ def test_numpys_numbers_do_not_widen(device: str) -> None:
         ops.gelu(t, exact=False), ops.relu(t), ops.where(t.data > 2, t, np.float64(0)),
         ops.where(t.data > 2, np.float64(0), t), ops.maximum(t, np.float64(2)),
         ops.minimum(np.int64(2), t), ops.pad(t, 1, value=np.float64(2)),
-        ops.dropout(t, rate=np.float64(0.5), noise=Noise(0)), ops.tril(t), t[0], t[[0, 0]],
+        ops.dropout(t, rate=np.float64(0.5), dropout_rng=DropoutRNG(0)), ops.tril(t),
+        t[0], t[[0, 0]],
         ops.attention(t, t, t, scale=np.float64(0.3)),
-        ops.attention(t, t, t, dropout=np.float64(0.3), noise=Noise(0)),
+        ops.attention(t, t, t, dropout=np.float64(0.3), dropout_rng=DropoutRNG(0)),
         ops.layer_norm(t, t[0], t[1], eps=np.float64(1e-5)),
         ops.linear(t, t, t[0]), t @ t, ops.einsum("ij,jk->ik", t, t), ops.stack([t, t]),
         ops.rotate(t, cos=t.data[:, :1], sin=t.data[:, :1]),
@@ -305,12 +308,12 @@ def test_numpys_numbers_do_not_widen(device: str) -> None:
     ):  # fmt: skip
         assert y.dtype == np.float32, y
         t.zero_grad()
-        y.backward(np.ones(y.shape))  # a float64 cotangent must not leak either
+        y.backward(np.ones(y.shape))  # also not with a float64 gradient of the result
         assert t.grad.dtype == np.float32, y
 
 
-def test_the_data_decide_the_precision_of_a_tensor(device: str) -> None:
-    """And a mixture of two is an error, not the wider one."""
+def test_the_data_determine_the_dtype_of_a_tensor(device: str) -> None:
+    """A mixture of two dtypes is an error, not converted to the wider dtype."""
     for dtype in FLOATS:
         assert Tensor(np.ones(2, dtype), device=device).dtype == dtype
         assert Tensor([1, 2], dtype=dtype, device=device).dtype == dtype
@@ -323,7 +326,7 @@ def test_the_data_decide_the_precision_of_a_tensor(device: str) -> None:
         with no_grad():
             assert (x * np.float64(2)).dtype == dtype
         assert x.detach().dtype == dtype == x.numpy().dtype
-    with pytest.raises(TypeError, match="share one precision"):
+    with pytest.raises(TypeError, match="share one dtype"):
         leaf([1.0], device) + Tensor([1.0], dtype="float64", device=device)
     for unsupported in (np.float16, np.longdouble, np.complex64):
         with pytest.raises(TypeError, match="float32 or float64"):
@@ -331,7 +334,7 @@ def test_the_data_decide_the_precision_of_a_tensor(device: str) -> None:
 
 
 def double(module: Module) -> None:
-    """Replace every parameter by the same in float64."""
+    """Convert every parameter to float64."""
     for name, value in list(vars(module).items()):
         if isinstance(value, Parameter):
             setattr(module, name, value.like(value.numpy().astype(np.float64)))
@@ -342,38 +345,38 @@ def double(module: Module) -> None:
 
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, set[str]]]:
-    """The precisions of all results and of all gradients, by the name of the operation."""
+    """The dtypes of all results and of all gradients, by the name of the operation."""
     import tinyattn.op as module
 
     dtypes: dict[str, set[str]] = {}
     result, pull = module.result, Node.pull
 
-    def watched_result(data: Any, node: Any) -> Tensor:
+    def noted_result(data: Any, node: Any) -> Tensor:
         tensor = result(data, node)
         if node is not None:
             dtypes.setdefault(node.name, set()).add(str(tensor.dtype))
         return tensor
 
-    def watched_pull(self: Node, g: Any, keep: bool) -> Any:
+    def noted_pull(self: Node, g: Any, keep: bool) -> Any:
         shares = list(pull(self, g, keep))
         for _, share in shares:
             dtypes.setdefault(f"gradient of {self.name}", set()).add(str(share.dtype))
         return shares
 
-    monkeypatch.setattr(module, "result", watched_result)
-    monkeypatch.setattr(Node, "pull", watched_pull)
+    monkeypatch.setattr(module, "result", noted_result)
+    monkeypatch.setattr(Node, "pull", noted_pull)
     yield dtypes
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 @pytest.mark.parametrize(("positions", "gelu"), [("learned", "exact"), ("rotary", "tanh")])
-def test_three_steps_of_training_never_leave_the_models_precision(
+def test_three_steps_of_training_keep_the_models_dtype(
     dtype: Any, optimizer: str, positions: str, gelu: str, device: str,
     seen: dict[str, set[str]],
 ) -> None:  # fmt: skip
     """HIPS/autograd#671, dlsyscourse/hw2#11, netket/netket#1218: every activation, gradient,
-    moment and parameter, with dropout, clipping and a scheduled rate."""
+    moment and parameter, with dropout, clipping and a learning rate schedule."""
     config = GPTConfig(vocabulary=7, context=6, layers=2, heads=2, width=8, dropout=0.2,
                        positions=positions, gelu=gelu)  # fmt: skip
     model = GPT(config)
@@ -398,19 +401,19 @@ def test_three_steps_of_training_never_leave_the_models_precision(
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_a_block_of_attention_keeps_its_precision_with_masks_and_a_context(
+def test_an_attention_block_keeps_its_dtype_with_masks_and_a_context(
     dtype: Any, device: str, seen: dict[str, set[str]]
 ) -> None:
-    """1/√D, the mask, the norm, the division by a count."""
+    """With 1/√D, the mask, the norm, the division by a count."""
     rng = np.random.default_rng(0)
-    block, norm, head = MultiHead(4, 2, longest=5, rng=rng), LayerNorm(4), Linear(4, 3, rng=rng)
+    block, norm, head = MultiHead(4, 2, max_length=5, rng=rng), LayerNorm(4), Linear(4, 3, rng=rng)
     for module in (block, norm, head):
         if dtype is np.float64:
             double(module)
         module.to(device)
     x, z = (Tensor(rng.normal(size=(2, n, 4)).astype(dtype), device=device) for n in (3, 5))
     allowed = asarray(causal(3, 5), device=device)
-    y = head(norm(block(x, context=z, allowed=allowed, noise=Noise(0))))
+    y = head(norm(block(x, context=z, allowed=allowed, dropout_rng=DropoutRNG(0))))
     assert block.weights(x, context=z, allowed=allowed).dtype == dtype
     loss = (y * y).sum() / np.prod(y.shape) / np.sqrt(2)
     loss.backward()
@@ -420,9 +423,9 @@ def test_a_block_of_attention_keeps_its_precision_with_masks_and_a_context(
             assert parameter.grad.dtype == dtype
 
 
-def test_rotary_angles_are_as_exact_as_the_numbers_they_turn() -> None:
-    """Float64 through float32 tables has the type of float64 and the digits of float32."""
-    block = MultiHead(4, 1, longest=100, rng=np.random.default_rng(0), rotary=Rotary)
+def test_rotary_angles_are_as_exact_as_the_rotated_values() -> None:
+    """With float32 tables a float64 result would have only the digits of float32."""
+    block = MultiHead(4, 1, max_length=100, rng=np.random.default_rng(0), rotary=Rotary)
     double(block)
     assert block.rotary is not None
     q, k = np.random.default_rng(1).normal(size=(2, 1, 4))
@@ -434,9 +437,9 @@ def test_rotary_angles_are_as_exact_as_the_numbers_they_turn() -> None:
     np.testing.assert_allclose(single.data, block.rotary(Tensor(q), 99).data, atol=1e-6)
 
 
-def test_an_optimiser_refuses_parameters_of_two_precisions() -> None:
-    """One flat array would silently convert some of them."""
+def test_an_optimizer_refuses_parameters_of_two_dtypes() -> None:
+    """One flat array would convert some of them without an error."""
     mixed = [("a", Parameter(np.ones(2, np.float32))), ("b", Parameter(np.ones(2)))]
-    with pytest.raises((TypeError, ValueError), match="precision"):
+    with pytest.raises((TypeError, ValueError), match="dtype"):
         AdamW(mixed)
     assert mixed[0][1].dtype == np.float32 and mixed[1][1].dtype == np.float64

@@ -1,6 +1,6 @@
-"""Reports about numbers: ties, constant inputs and extreme logits have ordinary gradients.
+"""Reports about values: ties, constant inputs and extreme logits have ordinary gradients.
 
-Warnings are errors in this test suite, so a passing test also says that NumPy had no complaint.
+Warnings are errors in this test suite, so NumPy raises no warning in these tests.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ def close(actual: Any, expected: Any, tolerance: float = 1e-9) -> None:
 
 
 def pulled(function: Callable[[Tensor], Tensor], x: Any, g: Any = None) -> np.ndarray:
-    """The gradient at x, for the gradient g of the result (1 if that is a number)."""
+    """The gradient at x, for the gradient g of the result (1 if the result is a scalar)."""
     t = leaf(x)
     function(t).backward(g)
     return asnumpy(t.grad)
@@ -50,14 +50,14 @@ def test_ties_in_rows_are_split_row_by_row() -> None:
     close(pulled(lambda t: -((-t).min(axis=-1)), x, g), [[5, 5, 0], [2, 2, 2]])
 
 
-def test_the_maximum_of_a_tensor_with_itself_is_that_tensor() -> None:
+def test_the_maximum_of_a_tensor_with_itself_has_slope_one() -> None:
     """HIPS/autograd#212: exactly 1, not 0 and not 2."""
     for extreme in (ops.maximum, ops.minimum):
         assert pulled(lambda a, f=extreme: f(a, a), 1.0) == 1
 
 
 def test_two_equal_leaves_share_the_gradient_of_their_maximum() -> None:
-    """One convention, an even split, for reductions and for pairs."""
+    """One convention for reductions and for pairs: the gradient is split evenly."""
     for extreme in (ops.maximum, ops.minimum):
         a, b = leaf(1.0), leaf(1.0)
         extreme(a, b).backward()
@@ -67,7 +67,7 @@ def test_two_equal_leaves_share_the_gradient_of_their_maximum() -> None:
 @pytest.mark.parametrize("axis", [None, 0, 1, -1, (0, 2), (-1, 0), (0, 1, 2)], ids=str)
 @pytest.mark.parametrize("keepdims", [False, True])
 @pytest.mark.parametrize("extreme", [ops.max, ops.min], ids=["max", "min"])
-def test_no_gradient_is_lost_or_made_whatever_ties(
+def test_ties_keep_the_sum_of_the_gradient(
     extreme: Any, axis: Any, keepdims: bool, device: str
 ) -> None:
     """Summed over the reduced axes, dx is g; and it is 0 wherever x is not extreme."""
@@ -84,15 +84,15 @@ def test_no_gradient_is_lost_or_made_whatever_ties(
         assert not share[values != kept.numpy()].any()
 
 
-def test_infinities_tie_like_any_other_number() -> None:
+def test_infinities_tie_like_any_other_value() -> None:
     """-∞ everywhere, or +∞ twice."""
     close(pulled(ops.max, [-np.inf, -np.inf]), [0.5, 0.5])
     close(pulled(ops.max, [np.inf, 1, np.inf]), [0.5, 0, 0.5])
     close(pulled(ops.max, [0.0, -0.0]), [0.5, 0.5])
 
 
-def test_ties_of_broadcast_operands_keep_their_mass() -> None:
-    """What a tie sends to a row is summed over the row's uses."""
+def test_ties_of_broadcast_operands_keep_the_sum_of_the_gradient() -> None:
+    """The contributions of a tie to a row are summed over the uses of the row."""
     a, b = leaf([[1.0], [2.0]]), leaf([1.0, 2.0, 3.0])
     g = np.array([[1.0, 2.0, 4.0], [8.0, 16.0, 32.0]])
     ops.maximum(a, b).backward(g)
@@ -101,22 +101,22 @@ def test_ties_of_broadcast_operands_keep_their_mass() -> None:
     assert asnumpy(a.grad).sum() + asnumpy(b.grad).sum() == g.sum()
 
 
-def test_a_constant_that_ties_takes_its_half() -> None:
-    """The rule does not depend on whether the other operand is learned."""
+def test_a_constant_in_a_tie_gets_half_of_the_gradient() -> None:
+    """The rule does not depend on whether the other operand needs a gradient."""
     close(pulled(lambda x: ops.maximum(x, 0.0), [-1, 0, 1], np.ones(3)), [0, 0.5, 1])
     close(pulled(lambda x: ops.maximum(np.zeros(3), x), [-1, 0, 1], np.ones(3)), [0, 0.5, 1])
     close(pulled(lambda x: ops.minimum(x, 0.0), [-1, 0, 1], np.ones(3)), [1, 0.5, 0])
 
 
-def test_kinks_have_the_slopes_that_are_written_down() -> None:
-    """Relu, absolute and clip say what they do at their kinks."""
+def test_kinks_have_the_documented_slopes() -> None:
+    """The docstrings of relu, absolute and clip define the slopes at their kinks."""
     close(pulled(ops.relu, [-1, 0, 1], np.ones(3)), [0, 0, 1])
     close(pulled(ops.absolute, [-1, 0, 1], np.ones(3)), [-1, 0, 1])
     close(pulled(lambda x: x.clip(-1, 1), [-2, -1, 0, 1, 2], np.ones(5)), [0, 1, 1, 1, 0])
 
 
-def test_next_to_a_tie_the_gradient_is_that_of_the_winner() -> None:
-    """Away from ties finite differences agree, so the split is only for exact ties."""
+def test_next_to_a_tie_the_gradient_is_that_of_the_larger() -> None:
+    """Without a tie finite differences agree, so only exact ties are split."""
     x = np.array([1.0, 3.0 + 1e-3, 3.0, 2.0])
     assert gradcheck(ops.max, x) and gradcheck(lambda t: ops.maximum(t, t[::-1]), x)
 
@@ -124,7 +124,7 @@ def test_next_to_a_tie_the_gradient_is_that_of_the_winner() -> None:
 # constant inputs ------------------------------------------------------------------------
 
 
-def test_the_norm_of_nothing_has_gradient_zero() -> None:
+def test_the_norm_of_zeros_has_gradient_zero() -> None:
     """HIPS/autograd#151 and pytorch/pytorch#2421; squared, pytorch/pytorch#4320."""
     close(pulled(ops.norm, [0, 0, 0]), [0, 0, 0])
     close(pulled(lambda x: ops.norm(x) ** 2, [0, 0, 0]), [0, 0, 0])
@@ -145,12 +145,12 @@ def test_the_deviation_of_equal_numbers_has_gradient_zero() -> None:
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("count", [2, 3, 7, 10, 49, 1000])
 @pytest.mark.parametrize("value", [0.1, 1 / 3, -0.7, 1e-30, 123456.789, 1e8 + 0.1, 1e30])
-def test_equal_numbers_deviate_by_nothing_although_their_mean_is_rounded(
+def test_the_deviation_of_equal_numbers_is_zero_although_their_mean_is_rounded(
     value: float, count: int, dtype: Any
 ) -> None:
     """HIPS/autograd#586: the mean of three times 0.1 is not 0.1, and the slope there not ±1/3.
 
-    Adding a constant to all numbers leaves the deviation alone, so its gradient sums to 0.
+    Adding a constant to all numbers does not change the deviation, so its gradient sums to 0.
     """
     for shape in [(count,), (count, 1), (1, count)]:
         x = leaf(np.full(shape, value), dtype=dtype)
@@ -160,8 +160,8 @@ def test_equal_numbers_deviate_by_nothing_although_their_mean_is_rounded(
         close(x.grad, np.zeros(shape))
 
 
-def test_only_the_dead_rows_are_zero(device: str) -> None:
-    """HIPS/autograd#617: a zero row must not spoil the others, nor they hide it."""
+def test_only_rows_of_zeros_have_gradient_zero(device: str) -> None:
+    """HIPS/autograd#617: a row of zeros must not change the others, and the others not this row."""
     for dtype in FLOATS:
         x = leaf([[3.0, 4.0], [0.0, 0.0], [0.0, -2.0]], device, dtype)
         x.norm(axis=1).backward(np.array([1.0, 10.0, 100.0]))
@@ -171,7 +171,7 @@ def test_only_the_dead_rows_are_zero(device: str) -> None:
         close(x.grad, [[-0.5, 0.5], [0, 0]], 1e-6)
 
 
-def test_no_gradient_is_not_a_number_times_nothing() -> None:
+def test_no_gradient_becomes_nan_by_zero_times_infinity() -> None:
     """An upstream gradient of 0 stays 0 where the slope would be infinite."""
     close(pulled(lambda x: ops.norm(x) * 0.0, [0, 0]), [0, 0])
     close(pulled(lambda x: ops.std(x) * 0.0, [1, 1]), [0, 0])
@@ -188,7 +188,7 @@ def test_a_constant_row_through_layer_norm() -> None:
 
 
 def test_a_row_through_layer_norm_whose_gradient_is_nearly_nothing() -> None:
-    """The variance is divided by n; the upstream is an affine function of the input."""
+    """The variance is divided by n; the upstream gradient is an affine function of the input."""
     x = leaf([1.0, 2.0, 3.0, 4.0])
     y = ops.layer_norm(x, np.ones(4), np.zeros(4))
     y.backward(np.array([1.0, 2.0, 3.0, 4.0]))
@@ -196,8 +196,8 @@ def test_a_row_through_layer_norm_whose_gradient_is_nearly_nothing() -> None:
     close(x.grad, [-1.07e-5, -3.58e-6, 3.58e-6, 1.07e-5], 5e-8)
 
 
-def test_layer_norm_made_of_its_parts_agrees() -> None:
-    """Mean, var and sqrt give what the one operation gives, also at a constant row."""
+def test_layer_norm_composed_of_operations_agrees() -> None:
+    """mean, var and sqrt give the result of the one operation, also for a constant row."""
     values, g = np.array([[5.0] * 4, [1, 2, 3, 4], [0, 0, 0, 0]]), np.arange(12.0).reshape(3, 4)
 
     def parts(x: Tensor) -> Tensor:
@@ -209,7 +209,7 @@ def test_layer_norm_made_of_its_parts_agrees() -> None:
 
 
 @pytest.mark.parametrize("value", [0.0, 0.1, -3.0, 1e4])
-def test_dead_positions_train_no_nan_into_a_layer(value: float, device: str) -> None:
+def test_constant_rows_give_a_layer_no_nan(value: float, device: str) -> None:
     """Gain and bias get ordinary gradients too; also for rows of a single number."""
     for width in (1, 3, 4):
         layer = LayerNorm(width)
@@ -222,7 +222,7 @@ def test_dead_positions_train_no_nan_into_a_layer(value: float, device: str) -> 
 
 
 def test_a_model_whose_embedding_is_all_zero_still_learns() -> None:
-    """Every layer norm then sees constant rows; nothing may become NaN."""
+    """Every layer norm then gets constant rows; nothing may become NaN."""
     model = GPT(GPTConfig(vocabulary=5, context=4, layers=2, heads=2, width=4, dropout=0.0))
     model.embedding.weight.data = np.zeros((5, 4))
     ids = np.array([[1, 2, 3, 4]])
@@ -232,8 +232,8 @@ def test_a_model_whose_embedding_is_all_zero_still_learns() -> None:
 
 
 @pytest.mark.parametrize("optimizer", [AdamW, Muon])
-def test_a_gradient_of_zero_moves_nothing_but_the_decay(optimizer: Any) -> None:
-    """Adam divides by √v and Muon by the norm of the gradient, which are 0 here."""
+def test_with_a_gradient_of_zero_only_weight_decay_changes_parameters(optimizer: Any) -> None:
+    """Adam divides by √v, and Muon by the norm of the gradient; both are 0 here."""
     w = Parameter(np.array([[1.0, 2.0], [3.0, 4.0]]))
     rule = optimizer([("w.weight", w)], weight_decay=0.0)
     rule.step(0.1)
@@ -242,7 +242,7 @@ def test_a_gradient_of_zero_moves_nothing_but_the_decay(optimizer: Any) -> None:
 
 
 def test_powers_and_products_at_zero() -> None:
-    """0·∞ lurks in the derivative of a power too."""
+    """The derivative of a power may have 0·∞ too."""
     close(pulled(lambda x: x**0, [0, 2], np.ones(2)), [0, 0])
     close(pulled(lambda x: x**1, [0, 2], np.ones(2)), [1, 1])
     close(pulled(lambda x: x**2, [0, 2], np.ones(2)), [0, 4])
@@ -266,7 +266,7 @@ def host_ids(values: Any, device: str) -> Any:
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize(("logits", "target", "loss", "slope"), EXTREME)
-def test_extreme_logits_cost_what_they_should(
+def test_extreme_logits_have_the_exact_loss(
     logits: list[float], target: int, loss: float, slope: list[float], dtype: Any, device: str
 ) -> None:
     """FluxML/NNlib.jl#68, tensorflow/tensorflow#21271, Theano/Theano#3162: exact."""
@@ -283,7 +283,7 @@ def test_extreme_logits_cost_what_they_should(
 def test_the_same_loss_through_log_softmax_and_through_logsumexp(
     logits: list[float], target: int, loss: float, slope: list[float], dtype: Any, device: str
 ) -> None:
-    """HIPS/autograd#110: every way to write the loss is as stable as the one operation."""
+    """HIPS/autograd#110: every formula of the loss is as stable as the one operation."""
     for write in (lambda z: -z.log_softmax()[target], lambda z: z.logsumexp() - z[target]):
         x = leaf(logits, device, dtype)
         y = write(x)
@@ -292,8 +292,8 @@ def test_the_same_loss_through_log_softmax_and_through_logsumexp(
         np.testing.assert_allclose(asnumpy(x.grad), slope, rtol=1e-3, atol=1e-60)
 
 
-def test_the_gradient_of_softmax_is_seen_only_by_weights_that_differ(device: str) -> None:
-    """harvard-edge/cs249r_book#2053: under a plain sum it would be 0, right or wrong."""
+def test_the_gradient_of_softmax_shows_only_with_different_weights(device: str) -> None:
+    """harvard-edge/cs249r_book#2053: of a plain sum it would be 0, whether right or wrong."""
     x = leaf([0, 0, 0], device)
     (ops.softmax(x) * Tensor([1.0, 2.0, 3.0], device=device)).sum().backward()
     close(x.grad, [-1 / 3, 0, 1 / 3])
@@ -304,7 +304,7 @@ def test_the_gradient_of_softmax_is_seen_only_by_weights_that_differ(device: str
 def test_softmax_of_extreme_logits_is_a_distribution(
     logits: list[float], dtype: Any, device: str
 ) -> None:
-    """Positive, summing to 1, with a finite gradient; also with a mask, also far below 0."""
+    """Positive, with sum 1 and a finite gradient; also with a mask, also far below 0."""
     for shift in (0, -1e4, 1e4):
         for allowed in (None, [True, True, True], [True, False, True], [False, True, False]):
             x = leaf(np.array(logits) + shift, device, dtype)
@@ -320,8 +320,8 @@ def test_softmax_of_extreme_logits_is_a_distribution(
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1, (0, 1), None], ids=str)
-def test_logsumexp_neither_overflows_nor_forgets(axis: Any) -> None:
-    """Far beyond where exp overflows, or where all of it underflows."""
+def test_logsumexp_neither_overflows_nor_underflows(axis: Any) -> None:
+    """For values where exp overflows, or where all of it underflows."""
     for shift in (0, 1e3, 1e6, -1e3, -1e6):
         values = np.array([[0.0, 1.0, 2.0], [3.0, -1.0, 0.5]])
         expected = np.log(np.exp(values).sum(axis=axis)) + shift
@@ -333,8 +333,8 @@ def test_logsumexp_neither_overflows_nor_forgets(axis: Any) -> None:
         close(x.grad, share, 1e-9 * max(1, abs(shift)))
 
 
-def test_impossible_logits_have_probability_nothing(device: str) -> None:
-    """HIPS/autograd#110: -∞ is a way to rule a symbol out, not an overflow."""
+def test_logits_of_minus_infinity_have_probability_zero(device: str) -> None:
+    """HIPS/autograd#110: -∞ excludes a token, it is not an overflow."""
     x = leaf([[-np.inf, 0, 0]], device)
     y = ops.cross_entropy(x, host_ids([1], device))
     y.backward()
@@ -349,8 +349,8 @@ def test_impossible_logits_have_probability_nothing(device: str) -> None:
     close(x.grad, [0, 0])
 
 
-def test_a_row_that_does_not_count_cannot_spoil_the_loss(device: str) -> None:
-    """An ignored row stands at id 0, and that may well be a symbol that was ruled out."""
+def test_an_ignored_row_does_not_change_the_loss(device: str) -> None:
+    """The target of an ignored row is id 0, and this token may be excluded."""
     x = leaf([[-np.inf, 1.0, 2.0], [0.0, 0.0, 0.0]], device)
     y = ops.cross_entropy(x, host_ids([0, 1], device), ignore=0)
     y.backward()
@@ -358,7 +358,7 @@ def test_a_row_that_does_not_count_cannot_spoil_the_loss(device: str) -> None:
     close(x.grad, [[0, 0, 0], [1 / 3, -2 / 3, 1 / 3]])
 
 
-def test_a_batch_in_which_nothing_counts_costs_nothing(device: str) -> None:
+def test_a_batch_of_ignored_rows_has_loss_zero(device: str) -> None:
     """0/0 in a mean over no targets."""
     x = leaf([[1e4, -1e4], [3.0, 4.0]], device)
     y = ops.cross_entropy(x, host_ids([-1, -1], device), ignore=-1)
@@ -370,7 +370,7 @@ def test_a_batch_in_which_nothing_counts_costs_nothing(device: str) -> None:
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("size", [50.0, 1e3, 1e10, 1e15, 1e19, 1e25, 1e30])
 def test_saturated_activations_have_their_limits(size: float, dtype: Any) -> None:
-    """Beyond saturation values and slopes are ordinary, however far beyond."""
+    """In saturation, values and slopes are ordinary, however large the input is."""
     g = np.ones(2, dtype)
     limits: dict[str, tuple[Callable[[Tensor], Tensor], list[float], list[float]]] = {
         "sigmoid": (ops.sigmoid, [0, 1], [0, 0]),
@@ -389,7 +389,7 @@ def test_saturated_activations_have_their_limits(size: float, dtype: Any) -> Non
 
 
 def test_attention_with_extreme_scores_picks_one_key(device: str) -> None:
-    """Scores of ±10⁴, in both precisions."""
+    """Scores of ±10⁴, in both dtypes."""
     for dtype in FLOATS:
         q, k, v = (leaf(x, device, dtype) for x in ([[100.0]], [[100.0], [-100.0]], [[1.0], [2.0]]))
         y = ops.attention(q, k, v)
@@ -401,7 +401,7 @@ def test_attention_with_extreme_scores_picks_one_key(device: str) -> None:
 
 
 def test_gradients_of_moderately_extreme_logits_pass_the_check() -> None:
-    """Differences of ±30 still leave digits for finite differences to see."""
+    """With differences of ±30, finite differences still have enough digits."""
     z = np.array([[30.0, 0.0, -30.0], [5.0, 4.0, -29.0]])
     ids = np.array([2, 1])
     assert gradcheck(lambda x: ops.cross_entropy(x, ids), z)

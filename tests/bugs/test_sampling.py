@@ -1,4 +1,4 @@
-"""Reports about choosing the next symbol: temperature 0, top-k, ties, and scores that are none."""
+"""Reports about sampling the next token: temperature 0, top-k, ties, and scores that are NaN."""
 
 import math
 from typing import Any
@@ -15,7 +15,7 @@ NEGATIVE = np.array([[-5.0, -6, -7]])
 
 
 def draw(logits: Any, count: int = 100, **settings: Any) -> list[int]:
-    """One draw for each of the first seeds."""
+    """One draw for each of several seeds."""
     rows = np.asarray(logits)
     return [int(next_ids(rows, rng=np.random.default_rng(s), **settings)[0]) for s in range(count)]
 
@@ -34,8 +34,8 @@ def test_top_one_is_greedy_for_every_seed() -> None:
     assert next_ids(LOGITS, top_k=1).tolist() == [4]
 
 
-def test_the_first_of_equal_maxima_wins_always() -> None:
-    """vllm-project/vllm#50979: greedy must be the same greedy everywhere."""
+def test_the_first_of_equal_maxima_is_always_chosen() -> None:
+    """vllm-project/vllm#50979: greedy sampling must give the same token everywhere."""
     tied = np.array([[1.0, 7, 7, 7], [7, 1, 1, 7]])
     for settings in ({"temperature": 0}, {"top_k": 1}, {"top_p": 1e-9}, {"top_k": 1, "top_p": 1.0}):
         for seed in range(20):
@@ -43,8 +43,8 @@ def test_the_first_of_equal_maxima_wins_always() -> None:
             assert got.tolist() == [1, 0]
 
 
-def test_top_three_keeps_three_and_of_equals_the_first() -> None:
-    """karpathy/minGPT#10: a threshold keeps all four tokens that are as good as the third."""
+def test_top_three_keeps_three_and_of_equal_tokens_the_first() -> None:
+    """karpathy/minGPT#10: a threshold would keep all tokens that are equal to the third."""
     assert set(draw(LOGITS, 300, top_k=3)) == {4, 1, 2}
     assert set(draw(LOGITS, 300, top_k=2)) == {4, 1}
     assert set(draw(np.zeros((1, 4)), 100, top_k=2)) == {0, 1}
@@ -52,7 +52,7 @@ def test_top_three_keeps_three_and_of_equals_the_first() -> None:
 
 @pytest.mark.parametrize("top_k", [5, 6, 99, 10**9])
 def test_a_k_of_the_vocabulary_or_more_is_no_filter(top_k: int) -> None:
-    """kingoflolz/mesh-transformer-jax#164: not an error, and the very same draws."""
+    """kingoflolz/mesh-transformer-jax#164: not an error, and exactly the same draws."""
     assert draw(LOGITS, top_k=top_k) == draw(LOGITS) == draw(LOGITS, top_p=1.0)
 
 
@@ -65,7 +65,7 @@ def test_a_k_of_the_vocabulary_or_more_is_no_filter(top_k: int) -> None:
     ids=str,
 )  # fmt: skip
 def test_settings_out_of_range_are_refused_by_name(settings: dict[str, Any]) -> None:
-    """Before anything is drawn, whatever the other settings are."""
+    """Before sampling, whatever the other settings are."""
     wrong = list(settings)[-1]
     with pytest.raises(ValueError, match=f"{wrong} must be"):
         next_ids(LOGITS, rng=np.random.default_rng(0), **settings)
@@ -74,7 +74,7 @@ def test_settings_out_of_range_are_refused_by_name(settings: dict[str, Any]) -> 
 @pytest.mark.parametrize("temperature", [1e-3, 1e-8, 1e-30, 1e-300, 5e-324])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_tiny_temperature_is_finite_and_greedy(temperature: float, dtype: Any) -> None:
-    """And without a warning, which would be an error here."""
+    """Without a warning, which would be an error here."""
     assert draw(LOGITS.astype(dtype), 20, temperature=temperature) == [4] * 20
     assert draw(NEGATIVE.astype(dtype), 20, temperature=temperature) == [0] * 20
     assert draw(LOGITS.astype(dtype) * 1e30, 20, temperature=temperature) == [4] * 20
@@ -89,7 +89,7 @@ def test_a_huge_temperature_draws_evenly(temperature: float) -> None:
     assert (np.abs(counts - 200) < 60).all()
 
 
-def test_scores_below_any_constant_that_stands_for_minus_infinity() -> None:
+def test_scores_may_be_below_any_constant_for_minus_infinity() -> None:
     """kingoflolz/mesh-transformer-jax#164: logits may all be far below -10¹⁰."""
     low = np.array([[-1e30, -2e30, -3e30]])
     for settings in ({"top_k": 1}, {"top_k": 2}, {"top_p": 0.5}, {}):
@@ -98,7 +98,7 @@ def test_scores_below_any_constant_that_stands_for_minus_infinity() -> None:
     assert set(draw(NEGATIVE - 1e12, 200, top_k=2)) == {0, 1}
 
 
-def test_a_symbol_that_was_ruled_out_is_never_drawn() -> None:
+def test_an_excluded_token_is_never_sampled() -> None:
     """A score of -∞ has probability 0, with and without filters."""
     ruled = np.array([[-np.inf, 0.0, -np.inf, 0.0]])
     for settings in ({}, {"top_k": 4}, {"top_p": 1.0}, {"temperature": 100.0}, {"top_k": 3},
@@ -115,24 +115,22 @@ def test_a_symbol_that_was_ruled_out_is_never_drawn() -> None:
 @pytest.mark.parametrize(
     "settings", [{}, {"temperature": 0}, {"top_k": 1}, {"top_p": 0.5}], ids=str
 )
-def test_scores_that_are_no_numbers_are_an_error_that_says_so(
-    bad: list[float], settings: dict[str, Any]
-) -> None:
-    """and , karpathy/nanoGPT#711: not a token from nowhere, nor a KeyError later."""
+def test_scores_of_nan_raise_an_error(bad: list[float], settings: dict[str, Any]) -> None:
+    """karpathy/nanoGPT#711: neither a random token, nor a KeyError later."""
     for rows in ([bad], [[1.0, 2.0, 3.0], bad]):
-        with pytest.raises(ValueError, match="not numbers"):
+        with pytest.raises(ValueError, match="NaN or ∞"):
             next_ids(np.array(rows), rng=np.random.default_rng(0), **settings)
 
 
-def test_drawing_needs_a_generator() -> None:
+def test_sampling_needs_a_random_generator() -> None:
     """No hidden global state; the same seed gives the same text."""
     with pytest.raises(ValueError, match="rng"):
         next_ids(LOGITS)
     assert draw(LOGITS, 50) == draw(LOGITS, 50)
 
 
-def test_top_p_keeps_the_symbol_that_crosses_the_threshold() -> None:
-    """Never nothing, and ties again go to the smaller id."""
+def test_top_p_keeps_the_token_that_crosses_the_threshold() -> None:
+    """It always keeps a token; of equal tokens the smaller id comes first."""
     logits = np.log([[0.5, 0.2, 0.2, 0.1]])
     for top_p, kept in (
         (0.1, {0}),
@@ -146,15 +144,15 @@ def test_top_p_keeps_the_symbol_that_crosses_the_threshold() -> None:
 
 
 @pytest.mark.parametrize("settings", [{}, {"top_k": 3}, {"top_p": 0.8}, {"temperature": 0.5}])
-def test_frequencies_are_the_softmax_of_what_was_kept(settings: dict[str, Any]) -> None:
-    """Filters scale the rest up, and change nothing else."""
+def test_frequencies_are_the_softmax_of_the_kept_scores(settings: dict[str, Any]) -> None:
+    """Filters scale the kept probabilities up, and change nothing else."""
     logits = np.array([0.0, 1.0, 2.0, -1.0])
     p = np.exp(logits / settings.get("temperature", 1))
     p /= p.sum()
     if settings.keys() & {"top_k", "top_p"}:
         p[3] = 0  # both settings keep three
     if "top_p" in settings:
-        p[0] = 0  # and 0.8 is reached by the first two
+        p[0] = 0  # and the first two reach 0.8
     p /= p.sum()
     rng = np.random.default_rng(0)
     got = next_ids(np.tile(logits, (20_000, 1)), rng=rng, **settings)
@@ -162,7 +160,7 @@ def test_frequencies_are_the_softmax_of_what_was_kept(settings: dict[str, Any]) 
 
 
 class Largest:
-    """A generator whose every draw is the largest number below 1 (or 0)."""
+    """A generator that always draws the largest number below 1 (or 0)."""
 
     def __init__(self, value: float) -> None:
         self.value = value
@@ -172,8 +170,8 @@ class Largest:
 
 
 @given(st.lists(st.floats(-50, 50), min_size=1, max_size=6), st.floats(0.01, 1))
-def test_the_ends_of_the_unit_interval_still_draw_a_symbol(row: list[float], top_p: float) -> None:
-    """The cumulative sum may end a rounding error away from 1."""
+def test_the_ends_of_the_unit_interval_still_give_a_token(row: list[float], top_p: float) -> None:
+    """The cumulative sum may differ from 1 by a rounding error."""
     logits = np.array([row])
     for settings in ({}, {"top_p": top_p}, {"top_k": 2}):
         for value in (0.0, 1 - 2.0**-53):
@@ -184,8 +182,8 @@ def test_the_ends_of_the_unit_interval_still_draw_a_symbol(row: list[float], top
         assert next_ids(logits, rng=rng, **settings)[0] == np.argmax(logits)
 
 
-def test_rows_are_drawn_independently_and_logits_left_alone() -> None:
-    """A batch is so many texts; and the caller's scores are not overwritten."""
+def test_rows_are_sampled_independently_and_logits_do_not_change() -> None:
+    """Each row of a batch is a sequence; the caller's scores are not overwritten."""
     logits = np.array([[0.0, 9.0], [9.0, 0.0], [0.0, 0.0]])
     before = logits.copy()
     got = next_ids(logits, top_k=1)
@@ -199,7 +197,7 @@ def model() -> GPT:
     return GPT(GPTConfig(vocabulary=7, context=6, layers=1, heads=1, width=4, dropout=0.1))
 
 
-def test_writing_beyond_the_context_with_every_setting(model: GPT) -> None:
+def test_generation_beyond_the_context_with_every_setting(model: GPT) -> None:
     """The same rules through `generate`, with and without the cache."""
     start = np.array([[1, 2], [3, 4]])
     for settings in ({"temperature": 0}, {"top_k": 1}, {"top_k": 99}, {"top_p": 0.5},
@@ -218,10 +216,10 @@ def test_writing_beyond_the_context_with_every_setting(model: GPT) -> None:
         list(generate(model, np.zeros((1, 0), np.int64), 1, temperature=0))
 
 
-def test_a_model_of_nan_writes_nothing() -> None:
-    """and the first symbol already is an error."""
+def test_a_model_of_nan_generates_nothing() -> None:
+    """The first token raises an error."""
     model = GPT(GPTConfig(vocabulary=7, context=6, layers=1, heads=1, width=4))
     model.head.weight.data = np.full((4, 7), np.nan)
     for settings in ({"temperature": 0}, {"rng": np.random.default_rng(0)}):
-        with pytest.raises(ValueError, match="not numbers"):
+        with pytest.raises(ValueError, match="NaN or ∞"):
             next(generate(model, np.array([[1]]), 1, **settings))

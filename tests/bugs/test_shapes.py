@@ -27,7 +27,7 @@ def from_one(shape: tuple[int, ...]) -> np.ndarray:
 
 
 def added_one_by_one(shape: tuple[int, ...], index: Any, g: np.ndarray) -> np.ndarray:
-    """What a loop over all reads makes of g: the slow truth about x[index]."""
+    """The gradient of x[index] by a slow loop over all elements of the index."""
     places = np.arange(np.prod(shape, dtype=int)).reshape(shape)[index].ravel()
     out = np.zeros(shape)
     for place, value in zip(places, g.ravel(), strict=True):
@@ -42,7 +42,7 @@ UPSTREAM = np.arange(10.0).reshape(5, 2)
 SUMMED = [[0, 0], [2, 3], [0, 0], [18, 22]]  # a plain += leaves [8, 9] in the last row
 
 
-def test_an_element_read_twice_receives_both_gradients(device: str) -> None:
+def test_an_element_indexed_twice_receives_both_gradients(device: str) -> None:
     """HIPS/autograd#39."""
     x = leaf([1.0], device)
     x[[0, 0]].sum().backward()
@@ -71,7 +71,7 @@ def _wide(w: Tensor, ids: Any) -> Any:
 
 @pytest.mark.parametrize("name", LOOKUPS)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_a_row_that_many_ids_name_receives_the_sum(name: str, dtype: Any, device: str) -> None:
+def test_a_row_indexed_by_many_ids_receives_the_sum(name: str, dtype: Any, device: str) -> None:
     """HIPS/autograd#743, chainer/chainer#1920, cupy/cupy#1658: -1 names row 3 too."""
     table = leaf(np.zeros((4, 2)), device, dtype)
     y = LOOKUPS[name](table, asarray(np.array(IDS), device=device))
@@ -81,8 +81,8 @@ def test_a_row_that_many_ids_name_receives_the_sum(name: str, dtype: Any, device
     assert table.grad.dtype == dtype
 
 
-def test_the_embedding_layer_adds_up_and_refuses_negative_ids(device: str) -> None:
-    """For a table of symbols -1 is a mistake, not the last row."""
+def test_the_embedding_layer_sums_gradients_and_refuses_negative_ids(device: str) -> None:
+    """For an embedding table -1 is a mistake, not the last row."""
     layer = Embedding(4, 2, rng=np.random.default_rng(0))
     layer.to(device)
     ids = asarray(np.array([3, 1, 3, 3, 3]), device=device)
@@ -129,8 +129,8 @@ INDICES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", INDICES)
-def test_every_kind_of_index_has_the_gradient_of_a_loop(name: str, device: str) -> None:
-    """The family of everything NumPy can index with."""
+def test_every_index_has_the_gradient_of_a_loop(name: str, device: str) -> None:
+    """All index types of NumPy."""
     values, index = np.arange(24.0).reshape(3, 4, 2), INDICES[name]
     x = leaf(values, device)
     y = x[index]
@@ -155,7 +155,7 @@ def test_take_along_every_axis_with_ids_of_every_rank(device: str) -> None:
 
 
 def test_scatter_add_keeps_every_addition(device: str) -> None:
-    """The forward direction of the same mistake."""
+    """The same mistake in forward."""
     x, v = leaf([1.0, 1, 1], device), leaf([1.0, 2, 4, 8], device)
     y = ops.scatter_add(x, asarray(np.array([0, 0, 2, 0]), device=device), v)
     close(y.data, [12, 1, 5])
@@ -164,8 +164,8 @@ def test_scatter_add_keeps_every_addition(device: str) -> None:
     close(v.grad, [10, 10, 30, 10])
 
 
-def test_reading_back_what_was_added_is_symmetric(device: str) -> None:
-    """Scatter_add and gather are each other's transpose: <gather x, v> = <x, scatter v>."""
+def test_gather_is_the_transpose_of_scatter_add(device: str) -> None:
+    """<gather x, v> = <x, scatter v>."""
     rng = np.random.default_rng(0)
     for axis in (0, 1, -1):
         values, ids = rng.normal(size=(3, 4)), rng.integers(0, 3, (3, 4))
@@ -178,8 +178,8 @@ def test_reading_back_what_was_added_is_symmetric(device: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_a_thousand_reads_of_one_row(dtype: Any, device: str) -> None:
-    """A symbol that occurs all over a batch, as a space does."""
+def test_a_thousand_uses_of_one_row(dtype: Any, device: str) -> None:
+    """A token that is frequent in a batch, such as the space."""
     layer = leaf(np.zeros((3, 2)), device, dtype)
     ids = np.zeros((8, 128), np.int64)
     ids[::2, ::4] = 2
@@ -188,7 +188,7 @@ def test_a_thousand_reads_of_one_row(dtype: Any, device: str) -> None:
 
 
 def test_an_index_out_of_range_is_an_error_on_every_device(device: str) -> None:
-    """A GPU would read somewhere else without a word."""
+    """A GPU would read other memory without an error."""
     x = Tensor(np.zeros((3, 2)), device=device)
     for index in (3, -4, [0, 3], np.array([-4]), (0, 2), (slice(None), [2])):
         with pytest.raises(IndexError, match="out of bounds"):
@@ -209,7 +209,7 @@ TABLE = [
     ((2, 1, 2, 3), (3, 3, 2), [], [246, 312, 378, 300, 390, 480], [254, 276, 286, 312, 318, 348]),
 ]  # fmt: skip
 
-PRODUCTS: dict[str, Callable[[Any, Any], Tensor]] = {
+MATMUL_PRECISIONS: dict[str, Callable[[Any, Any], Tensor]] = {
     "@": lambda a, b: a @ b,
     "ops.matmul": ops.matmul,
     "einsum": lambda a, b: ops.einsum(_equation(a, b), a, b),
@@ -228,7 +228,7 @@ def operands(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[np.ndarray, np.nda
 
 
 def basis_gradients(a: np.ndarray, b: np.ndarray, g: np.ndarray) -> list[np.ndarray]:
-    """A product is linear in each factor, so its gradient is the product of the unit matrices."""
+    """A matrix product is linear in each factor, so unit matrices give its gradient."""
     grads = [np.zeros(a.shape), np.zeros(b.shape)]
     for k, factor in enumerate((a, b)):
         for place in range(factor.size):
@@ -239,14 +239,14 @@ def basis_gradients(a: np.ndarray, b: np.ndarray, g: np.ndarray) -> list[np.ndar
 
 
 @pytest.mark.parametrize(("a", "b", "out", "da", "db"), TABLE, ids=lambda v: str(v)[:14])
-@pytest.mark.parametrize("product", PRODUCTS)
+@pytest.mark.parametrize("product", MATMUL_PRECISIONS)
 def test_the_table_of_shapes(
     a: tuple[int, ...], b: tuple[int, ...], out: Any, da: Any, db: Any, product: str, device: str
 ) -> None:
     """harvard-edge/cs249r_book#1781, facebookresearch/CrypTen#140, flashlight/flashlight#760,
     joey00072/Tinytorch#3."""
     x, y = (leaf(values, device) for values in operands(a, b))
-    z = PRODUCTS[product](x, y)
+    z = MATMUL_PRECISIONS[product](x, y)
     z.backward(from_one(z.shape))
     for got, expected in ((z.data, out), (x.grad, da), (y.grad, db)):
         close(asnumpy(got).ravel()[: len(expected)], expected)
@@ -264,7 +264,7 @@ LEADING = [(), (1,), (2,), (3, 1), (1, 2), (3, 2), (1, 1)]
 def test_stacks_of_matrices_and_vectors_broadcast(
     left: tuple[int, ...], right: tuple[int, ...], device: str
 ) -> None:
-    """Every pair of leading axes, matrix or vector on either side."""
+    """Every pair of leading axes, with a matrix or a vector on either side."""
     try:
         np.broadcast_shapes(left, right)
     except ValueError:
@@ -283,8 +283,8 @@ def test_stacks_of_matrices_and_vectors_broadcast(
             close(got.grad, expected)
 
 
-def test_a_plain_array_or_a_float32_tensor_multiplies_likewise(device: str) -> None:
-    """Constants on either side, and the other precision."""
+def test_a_plain_array_or_a_float32_tensor_gives_the_same_product(device: str) -> None:
+    """Constants on either side, and the other dtype."""
     for a, b, *_ in TABLE:
         g = from_one(np.matmul(*operands(a, b)).shape)
         da, db = basis_gradients(*operands(a, b), g)
@@ -298,7 +298,7 @@ def test_a_plain_array_or_a_float32_tensor_multiplies_likewise(device: str) -> N
 
 
 def test_only_one_operand_needs_a_gradient(device: str) -> None:
-    """The shape of the other must not matter."""
+    """For every shape of the other operand."""
     for a, b, *_ in TABLE:
         va, vb = operands(a, b)
         g = from_one(np.matmul(va, vb).shape)
@@ -309,7 +309,7 @@ def test_only_one_operand_needs_a_gradient(device: str) -> None:
             assert pair[1 - k].grad is None
 
 
-def test_transposed_and_sliced_operands_multiply_likewise(device: str) -> None:
+def test_transposed_and_sliced_operands_give_the_same_product(device: str) -> None:
     """The memory order of an operand is not its shape."""
     va, vb = operands((4, 2, 3), (2, 4, 3))
     x, y = leaf(va, device), leaf(vb, device)
@@ -323,7 +323,7 @@ def test_transposed_and_sliced_operands_multiply_likewise(device: str) -> None:
 
 
 @pytest.mark.parametrize("sizes", [(0, 3, 2), (2, 0, 2), (2, 3, 0)], ids=str)
-def test_products_of_nothing(sizes: tuple[int, int, int], device: str) -> None:
+def test_products_with_an_empty_axis(sizes: tuple[int, int, int], device: str) -> None:
     """An empty axis gives zeros or an empty result, and gradients of the right shape."""
     m, k, n = sizes
     x, y = leaf(np.ones((m, k)), device), leaf(np.ones((k, n)), device)
@@ -341,13 +341,13 @@ def test_products_of_nothing(sizes: tuple[int, int, int], device: str) -> None:
 def test_shapes_that_do_not_fit_are_named(
     a: tuple[int, ...], b: tuple[int, ...], device: str
 ) -> None:
-    """An error that says both shapes or which operand is a number."""
+    """The error contains both shapes, or which operand is a scalar."""
     with pytest.raises(ValueError, match=r"matmul: (.*\(.*\(|.*is a number)"):
         leaf(np.ones(a), device) @ leaf(np.ones(b), device)
 
 
 def test_linear_takes_rows_of_any_rank(device: str) -> None:
-    """Also none at all; bias and weight gradients keep their shapes."""
+    """Also without rows; gradients of bias and weight keep their shapes."""
     for shape in [(3,), (1, 3), (2, 3), (2, 4, 3), (0, 3), (2, 0, 3), (1, 1, 1, 3)]:
         vx, vw = operands(shape, (3, 2))
         x, w, b = leaf(vx, device), leaf(vw, device), leaf([0.5, -0.5], device)
@@ -377,7 +377,7 @@ SHAPES = [(), (1,), (3,), (1, 1), (2, 1), (1, 3), (2, 3), (4, 1, 1), (4, 2, 1), 
 
 @pytest.mark.parametrize("name", [*BINARY, "maximum", "minimum", "where"])
 def test_every_binary_operation_sums_over_what_was_broadcast(name: str, device: str) -> None:
-    """The gradient has the operand's shape, and is that of the operand written out in full."""
+    """The gradient has the operand's shape, and is that of the explicitly broadcast operand."""
     rng = np.random.default_rng(0)
     for a in SHAPES:
         for b in SHAPES:
@@ -404,7 +404,7 @@ def test_every_binary_operation_sums_over_what_was_broadcast(name: str, device: 
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_attention_over_leading_axes_that_differ(data: st.DataObject) -> None:
-    """Shared keys, a query for many memories: the same as with everything written out."""
+    """Shared keys, or one query for many contexts: the same as with explicitly broadcast arrays."""
     lead = st.sampled_from(LEADING)
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
     shapes = [(*data.draw(lead), n, 2) for n in (3, 4, 4)]
@@ -447,7 +447,7 @@ EINSUMS = [
 def test_sums_of_products_have_the_gradients_of_their_unit_tensors(
     equation: str, a: tuple[int, ...], b: tuple[int, ...], device: str
 ) -> None:
-    """through einsum: inner, outer, batched, broadcast, diagonal."""
+    """With einsum: inner, outer, batched, broadcast, diagonal."""
     va, vb = operands(a, b)
     x, y = leaf(va, device), leaf(vb, device)
     z = ops.einsum(equation, x, y)
@@ -475,7 +475,7 @@ def test_sums_of_products_have_the_gradients_of_their_unit_tensors(
         lambda x: ops.einsum("ij->ji", x, equation="ij->ij"),
     ],
 )
-def test_an_option_too_many_is_not_ignored(call: Any) -> None:
+def test_an_unknown_option_is_not_ignored(call: Any) -> None:
     with pytest.raises(TypeError, match=r"got more|given twice"):
         call(Tensor(np.ones((2, 2))))
 

@@ -36,7 +36,7 @@ def files(folder: Path, corpus: bytes, pairs: bytes) -> None:
 
 
 def run(folder: Path, *words: Any, status: int = 0) -> Result:
-    """Call a command inside a folder, in this process; a traceback is a failure."""
+    """Call a command in a folder, in this process; a traceback is a failure."""
     before = Path.cwd()
     os.chdir(folder)
     try:
@@ -67,16 +67,16 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [("dß", "ß", 2), ("Was 日 born", "日", 5), ("\t", "\\t", 1), ("Zo\u0308e", "\u0308", 3),
      ("Was \U0001f600", "\U0001f600", 5), ("Was\r", "\\r", 4)],
 )  # fmt: skip
-def test_an_unknown_character_is_named_with_its_place_and_the_vocabulary(
+def test_an_unknown_character_is_named_with_its_position_and_the_vocabulary(
     trained: Path, prompt: str, character: str, position: int
 ) -> None:
     """karpathy/nanoGPT#434: one line on stderr, no traceback, no bare KeyError."""
     for words in (["generate", "--from", "p", "--prompt", prompt],):
-        said = run(trained, *words, status=1)
-        assert said.stdout == ""
-        assert re.fullmatch(r"tinyattn: .*\n", said.stderr), said.stderr
+        outcome = run(trained, *words, status=1)
+        assert outcome.stdout == ""
+        assert re.fullmatch(r"tinyattn: .*\n", outcome.stderr), outcome.stderr
         for part in (f"'{character}'", f"position {position}", "vocabulary of 3", "--unknown drop"):
-            assert part in said.stderr
+            assert part in outcome.stderr
     vocabulary = Vocabulary.from_text(CORPUS)
     with pytest.raises(DataError, match=f"position {position} of"):
         vocabulary.encode(prompt)
@@ -86,25 +86,28 @@ def test_an_unknown_character_is_named_with_its_place_and_the_vocabulary(
 def test_an_unknown_character_in_a_question_is_the_same_error(
     trained: Path, tmp_path: Path
 ) -> None:
-    """In finetuning and in evaluation; or it is left out where that was asked for."""
+    """In finetuning and in evaluation; or with --unknown drop it is left out."""
     odd = tmp_path / "odd.tsv"
     odd.write_text(PAIRS + "Was Søren born?\tMalmö\n", encoding="utf-8")
     for command, start in (("finetune", "p"), ("evaluate", "f")):
         words = [command, odd, "--from", start]
         more = ["--out", tmp_path / "out"] if command == "finetune" else []
-        said = run(trained, *words, *more, status=1)
-        assert "'ø' (U+00F8) at position 6" in said.stderr and said.stderr.count("\n") == 1
+        outcome = run(trained, *words, *more, status=1)
+        assert "'ø' (U+00F8) at position 6" in outcome.stderr and outcome.stderr.count("\n") == 1
         run(trained, *words, *more, "--unknown", "drop")
 
 
-def test_a_question_of_which_nothing_is_left_is_refused(trained: Path, tmp_path: Path) -> None:
-    """Dropping what is unknown must not make an example of nothing."""
+def test_a_question_without_known_characters_is_refused(trained: Path, tmp_path: Path) -> None:
+    """Dropping unknown characters must not give an empty example."""
     for pair in ("日本\tKöln\n", "Was Ana born?\t日本\n"):
         odd = tmp_path / "odd.tsv"
         odd.write_text(PAIRS + pair, encoding="utf-8")
-        said = run(trained, "finetune", odd, "--from", "p", "--unknown", "drop",
+        outcome = run(trained, "finetune", odd, "--from", "p", "--unknown", "drop",
                    "--out", tmp_path / "out", status=1)  # fmt: skip
-        assert "nothing is left of a pair" in said.stderr and said.stderr.count("\n") == 1
+        assert (
+            "the question or the answer is empty" in outcome.stderr
+            and outcome.stderr.count("\n") == 1
+        )
         assert not (tmp_path / "out").exists() or not list((tmp_path / "out").glob("*.safetensors"))
     odd.write_text("日本\tKöln\n", encoding="utf-8")
     assert "empty" in run(trained, "evaluate", odd, "--from", "f", "--unknown", "drop",
@@ -113,15 +116,13 @@ def test_a_question_of_which_nothing_is_left_is_refused(trained: Path, tmp_path:
 
 @pytest.mark.parametrize("more", [["--unknown", "error"], ["--unknown", "drop"]])
 def test_an_empty_prompt_is_refused(trained: Path, more: list[str]) -> None:
-    """karpathy/nanoGPT#711: clearly, since a model cannot start from nothing."""
+    """karpathy/nanoGPT#711: with a clear error, because a model needs at least one token."""
     for prompt in ("", *(["日本"] if "drop" in more else [])):
-        said = run(trained, "generate", "--from", "p", "--prompt", prompt, *more, status=1)
-        assert "the prompt is empty" in said.stderr and said.stdout == ""
+        outcome = run(trained, "generate", "--from", "p", "--prompt", prompt, *more, status=1)
+        assert "the prompt is empty" in outcome.stderr and outcome.stdout == ""
 
 
-def test_scores_that_are_not_numbers_do_not_surface_as_a_missing_key(
-    trained: Path, tmp_path: Path
-) -> None:
+def test_scores_of_nan_do_not_raise_a_key_error(trained: Path, tmp_path: Path) -> None:
     """karpathy/nanoGPT#711: NaN weights, and weights so large that the scores overflow."""
     saved = checkpoint.load(trained / "p" / "checkpoint.safetensors")
     whole = saved.arrays["model.norm.gain"], saved.arrays["model.head.weight"]
@@ -136,8 +137,8 @@ def test_scores_that_are_not_numbers_do_not_surface_as_a_missing_key(
         checkpoint.save(file, saved.arrays, saved.about)
         for words in (["generate", "--prompt", "Was"], ["evaluate", "pairs.tsv"]):
             with np.errstate(all="ignore"):
-                said = run(trained, *words, "--from", file, status=1)
-            assert re.fullmatch(r"tinyattn: .*not (finite|numbers).*\n", said.stderr)
+                outcome = run(trained, *words, "--from", file, status=1)
+            assert re.fullmatch(r"tinyattn: .*(not finite|NaN or ∞).*\n", outcome.stderr)
 
 
 # b: locales -------------------------------------------------------------------------------
@@ -192,10 +193,10 @@ for words in commands:
     os.write(1, b"\\0%d\\0" % status)
     os.write(2, b"\\0")
 """
-"""Runs commands one after the other in one process, each with streams as the system opened them."""
+"""Runs commands one after the other in one process, each with the streams of the system."""
 
 
-def play(folder: Path, locale: dict[str, str]) -> dict[str, tuple[int, bytes, bytes]]:
+def run_all(folder: Path, locale: dict[str, str]) -> dict[str, tuple[int, bytes, bytes]]:
     """Exit status, stdout and stderr of every command in turn."""
     folder.mkdir()
     (folder / "corpüs.txt").write_bytes(CORPUS.encode())
@@ -216,8 +217,8 @@ def play(folder: Path, locale: dict[str, str]) -> dict[str, tuple[int, bytes, by
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:].decode()
     out, err = done.stdout.split(b"\0"), done.stderr.split(b"\0")
-    said = zip(map(int, out[1::2]), out[::2], err, strict=False)
-    return dict(zip(COMMANDS, said, strict=True))
+    outcome = zip(map(int, out[1::2]), out[::2], err, strict=False)
+    return dict(zip(COMMANDS, outcome, strict=True))
 
 
 Played = tuple[dict[str, tuple[int, bytes, bytes]], Path]
@@ -225,15 +226,15 @@ Played = tuple[dict[str, tuple[int, bytes, bytes]], Path]
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> tuple[Played, Played]:
-    """All commands under a locale that has no UTF-8, and under one that has it; side by side."""
+    """All commands in a locale without UTF-8, and in one with it."""
     folders = [tmp_path_factory.mktemp("locale") / name for name in ("ascii", "unicode")]
     with ThreadPoolExecutor(2) as executor:
-        said = list(executor.map(play, folders, (OTHER, UNICODE)))
-    return (said[0], folders[0]), (said[1], folders[1])
+        outcome = list(executor.map(run_all, folders, (OTHER, UNICODE)))
+    return (outcome[0], folders[0]), (outcome[1], folders[1])
 
 
 def without_times(text: bytes) -> bytes:
-    """Output less what a clock decides."""
+    """Output without the parts that depend on a clock."""
     text = re.sub(rb'"(seconds|tokens_per_second)": [\d.]+', b'"x": 0', text)
     return re.sub(rb"\b\d+ s(econds)?\b", b"0 s", text)
 
@@ -245,7 +246,7 @@ def test_a_command_writes_the_same_bytes_under_every_locale(
 ) -> None:
     """karpathy/nanoGPT#273, #429, openai/gpt-2#28: stdout, stderr and exit status.
 
-    Names of files and text that is typed hold more than ASCII too.
+    Names of files and arguments contain other characters than ASCII too.
     """
     (plain, _), (unicode, _) = played
     status, out, err = plain[name]
@@ -269,20 +270,20 @@ def test_files_are_the_same_bytes_under_every_locale(played: tuple[Played, Playe
     (_, ours), (_, theirs) = played
     compared = 0
     for path in sorted(theirs.rglob("*")):
-        twin = ours / path.relative_to(theirs)
-        assert twin.exists(), twin
+        same = ours / path.relative_to(theirs)
+        assert same.exists(), same
         if path.suffix in (".txt", ".tsv", ".toml", ".safetensors"):
-            assert twin.read_bytes() == path.read_bytes(), path
+            assert same.read_bytes() == path.read_bytes(), path
             compared += 1
         if path.suffix == ".jsonl":
-            assert without_times(twin.read_bytes()) == without_times(path.read_bytes())
+            assert without_times(same.read_bytes()) == without_times(path.read_bytes())
     assert compared >= 15
     assert "Zürich" in (ours / "corpüs.txt").read_text(encoding="utf-8")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a locale of Linux and macOS")
-def test_the_program_itself_reads_what_is_typed_in_such_a_locale(tmp_path: Path) -> None:
-    """openai/gpt-2#28: `python -m tinyattn` in a process of its own."""
+def test_the_program_itself_decodes_its_arguments_in_such_a_locale(tmp_path: Path) -> None:
+    """openai/gpt-2#28: `python -m tinyattn` in its own process."""
     (tmp_path / "pairs.tsv").write_bytes(PAIRS.encode())
     words = ["baseline", "pairs.tsv", "--answer", "Łódź"]
     done = subprocess.run(
@@ -295,17 +296,17 @@ def test_the_program_itself_reads_what_is_typed_in_such_a_locale(tmp_path: Path)
 
 @pytest.mark.parametrize("name", ["日本語.txt", "a$b_{c$.txt", "x^2$.txt", "emoji \U0001f600.txt"])
 def test_a_corpus_may_have_any_name(tmp_path: Path, name: str) -> None:
-    """The name becomes the title of a picture, which must not fail a finished run."""
+    """The name is the title of a picture; it must not make a finished run fail."""
     (tmp_path / name).write_text(CORPUS, encoding="utf-8")
-    said = run(tmp_path, "pretrain", name, "--out", "p", *TINY, *ONE)
-    assert said.stderr == "" and said.stdout.startswith(f"pretrained on {name}: step 3, loss")
+    outcome = run(tmp_path, "pretrain", name, "--out", "p", *TINY, *ONE)
+    assert outcome.stderr == "" and outcome.stdout.startswith(f"pretrained on {name}: step 3, loss")
 
 
-def test_help_is_plain_enough_for_every_terminal() -> None:
-    """Help is printed before anything could be arranged."""
+def test_help_has_only_ascii() -> None:
+    """Help is printed before the encoding of the streams is set."""
     for words in ([], *[[command] for command in main.commands]):
-        said = CliRunner().invoke(main, [*words, "--help"])
-        assert said.exit_code == 0 and said.output.isascii()
+        outcome = CliRunner().invoke(main, [*words, "--help"])
+        assert outcome.exit_code == 0 and outcome.output.isascii()
 
 
 # c: line ends -----------------------------------------------------------------------------
@@ -327,7 +328,7 @@ VARIANTS: dict[str, Callable[[str], bytes]] = {
 def test_line_ends_change_neither_vocabulary_nor_ids_nor_questions(
     tmp_path: Path, name: str
 ) -> None:
-    """sherjilozair/char-rnn-tensorflow#97: no carriage return becomes a symbol."""
+    """sherjilozair/char-rnn-tensorflow#97: no carriage return becomes a token."""
     files(tmp_path, VARIANTS[name](CORPUS), VARIANTS[name](PAIRS))
     text = read_text(tmp_path / "corpus.txt")
     vocabulary, expected = Vocabulary.from_text(text), Vocabulary.from_text(CORPUS)
@@ -345,7 +346,7 @@ def test_line_ends_change_neither_vocabulary_nor_ids_nor_questions(
 def test_a_whole_job_on_such_files_gives_the_same_model_predictions_and_score(
     trained: Path, tmp_path: Path, name: str
 ) -> None:
-    """Bit for bit, down to the last record."""
+    """All bits are equal, also of the last record."""
     files(tmp_path, VARIANTS[name](CORPUS), VARIANTS[name](PAIRS))
     run(tmp_path, "pretrain", "corpus.txt", "--out", "p", *TINY, *ONE)
     run(tmp_path, "finetune", "pairs.tsv", "--from", "p", "--out", "f", *ONE)
@@ -367,7 +368,7 @@ def test_a_whole_job_on_such_files_gives_the_same_model_predictions_and_score(
 
 
 def test_settings_files_may_come_from_windows(trained: Path, tmp_path: Path) -> None:
-    """A TOML file with a mark and CRLF sets what it says."""
+    """A TOML file with a byte order mark and CRLF has its settings."""
     config = tmp_path / "settings.toml"
     text = "# für Windows\r\n[pretrain]\r\nsteps = 1\r\nschedule = 'cosine'\r\n"
     config.write_bytes(b"\xef\xbb\xbf" + text.encode())
@@ -378,8 +379,8 @@ def test_settings_files_may_come_from_windows(trained: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("odd", ["\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029"])
-def test_what_only_python_takes_for_a_line_end_ends_no_line(tmp_path: Path, odd: str) -> None:
-    """Such characters occur in text from the web; splitlines() would cut records there."""
+def test_only_newlines_end_a_line(tmp_path: Path, odd: str) -> None:
+    """splitlines() would also split at other characters, which occur in text from the web."""
     files(tmp_path, f"one{odd}two\nthree\n".encode(), f"Was A{odd}na born?\tKöln\n".encode())
     assert documents_of(read_text(tmp_path / "corpus.txt")) == [f"one{odd}two", "three"]
     assert read_pairs(tmp_path / "pairs.tsv") == [(f"Was A{odd}na born?", "Köln")]
@@ -387,14 +388,14 @@ def test_what_only_python_takes_for_a_line_end_ends_no_line(tmp_path: Path, odd:
     assert (tmp_path / "predictions.tsv").read_bytes() == f"a{odd}b\nc\n".encode()
 
 
-def test_predictions_hold_one_line_a_question(tmp_path: Path) -> None:
-    """A model may write a newline; a scorer that reads lines must not lose its place."""
+def test_predictions_have_one_line_per_question(tmp_path: Path) -> None:
+    """A model may generate a newline; the lines must still belong to their questions."""
     save_predictions(tmp_path / "p.tsv", ["a\nb", "", "\n", "c"])
     assert (tmp_path / "p.tsv").read_bytes() == b"a b\n\n \nc\n"
 
 
-def test_the_special_symbols_in_a_corpus_are_refused() -> None:
-    """An ordinary character that means PAD or MASK would corrupt training silently."""
-    for symbol in ("\u25a1", "\u2047"):
-        with pytest.raises(DataError, match=r"the corpus contains .* line 2"):
-            Vocabulary.from_text(f"one\ntwo {symbol}\n")
+def test_the_special_tokens_in_a_corpus_are_refused() -> None:
+    """A character that is PAD or MASK would corrupt training without an error."""
+    for character in ("\u25a1", "\u2047"):
+        with pytest.raises(DataError, match=r"line 2 of the corpus contains .*; replace it"):
+            Vocabulary.from_text(f"one\ntwo {character}\n")

@@ -1,4 +1,4 @@
-"""The command line, called in this process, and a small job that was done through it."""
+"""The command line, called in this process, and a small job that was done with it."""
 
 import json
 import sys
@@ -52,13 +52,13 @@ def tinyattn() -> Run:
 
 @dataclass(frozen=True)
 class Job:
-    """Files and runs that tests read, and must not change."""
+    """Files and runs that tests use and must not change."""
 
     folder: Path
 
     @property
     def settings(self) -> Sequence[str]:
-        """Options for a model of a second."""
+        """Options for a model that trains in a second."""
         return ["--config", str(self.folder / "small.toml")]
 
     def __getattr__(self, name: str) -> Path:
@@ -83,7 +83,7 @@ def job(tinyattn: Run, tmp_path_factory: pytest.TempPathFactory) -> Job:
 def matplotlib_is(
     monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[str], None]:
-    """Another matplotlib, as a text in Python, is what an import finds from now on."""
+    """Replace matplotlib by a module with this source, for all later imports."""
 
     def set_up(text: str) -> None:
         folder = tmp_path_factory.mktemp("matplotlib")
@@ -96,7 +96,7 @@ def matplotlib_is(
 
 
 def only_json(result: Result) -> dict[str, Any]:
-    """The one object on stdout; and stderr is empty, since it is not a terminal."""
+    """The one object on stdout; stderr is empty, because it is not a terminal."""
     assert result.stderr == ""
     value = json.loads(result.stdout)
     assert isinstance(value, dict) and result.stdout.count("\n") == 1

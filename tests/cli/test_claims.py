@@ -1,4 +1,4 @@
-"""The command that tries the claims of the sheets."""
+"""The command that checks the claims of the answer sheets."""
 
 import os
 import re
@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tinyattn.cli.claims_command import VERDICTS
 from tinyattn.theory import CLAIMS, REMARKS, Finding
 from tinyattn.theory.claim import DRAWS, TRUE, Verdict
 from tinyattn.theory.remarks import share
@@ -49,54 +50,65 @@ def test_filters(as_json: AsJson) -> None:
     assert {row["verdict"] for row in both} == {"TYPO", "FALSE"}
 
 
+@pytest.mark.parametrize(("short", "printed"), VERDICTS.items())
+def test_a_verdict_is_also_called_as_it_is_printed(
+    as_json: AsJson, short: str, printed: str
+) -> None:
+    words = ["claims", "--sheet", "004", "--draws", 1, "--verdict"]
+    rows = as_json(*words, short)
+    assert {row["verdict"] for row in rows["rows"] + rows["remarks"]} <= {printed}
+    for name in (printed, printed.lower(), printed.replace(" ", "  ").title()):
+        assert as_json(*words, name) == rows
+
+
 def test_text(tinyattn: Any) -> None:
-    said = tinyattn("claims", "--sheet", "002", "--verdict", "false", "--draws", 1).stdout
-    assert re.search(r"^S002-a\.2 +FALSE  as expected  if scores are not negative", said, re.M)
-    assert re.search(r"^S002-a\.2 +FALSE, sheet 002, line 7$", said, re.M)
-    assert " but  scores = (10, 9.9): α_j 0.525 instead of 1\n" in said
-    assert max(map(len, said.splitlines())) <= 100
-    assert "\nFALSE: fails on every such range" in said
-    assert said.rstrip().endswith("unexpected: 0")
+    shown = tinyattn("claims", "--sheet", "002", "--verdict", "false", "--draws", 1).stdout
+    assert re.search(r"^S002-a\.2 +FALSE  confirmed  if scores are not negative", shown, re.M)
+    assert re.search(r"^S002-a\.2 +FALSE, sheet 002, line 7$", shown, re.M)
+    assert " but  scores = (10, 9.9): α_j 0.525 instead of 1\n" in shown
+    assert max(map(len, shown.splitlines())) <= 100
+    assert "\nFALSE: fails on every such range" in shown
+    assert shown.rstrip().endswith("unexpected: 0")
 
 
 def test_one_claim_in_full(tinyattn: Any) -> None:
-    said = tinyattn("claims", "--id", "S000-a.2").stdout
-    for text in ("claim", "stands in       sheet 000, line 44", "verdict         FALSE",
+    shown = tinyattn("claims", "--id", "S000-a.2").stdout
+    for text in ("claim", "source          sheet 000, line 44", "verdict         FALSE",
                  "counterexample  scores = (0.1, 0)", "what is true", "found",
-                 "as expected     yes", "tinyattn.theory.weights.lead_needed"):  # fmt: skip
-        assert text in said
+                 "checks confirm  yes", "tinyattn.theory.weights.lead_needed"):  # fmt: skip
+        assert text in shown
 
 
-def test_a_remark_stands_apart_and_is_tried_by_arithmetic(tinyattn: Any) -> None:
-    said = tinyattn("claims", "--id", "s004-PTS").stdout
-    assert re.search(r"found +points of \(a\) by items 5;", said)
-    assert "stands in       sheet 004, lines 15-128 (words of the assignment)" in said
-    assert said.endswith("\n\n1 remark: 1 TYPO\nunexpected: 0\n")
-    said = tinyattn("claims", "--sheet", "004", "--verdict", "typo", "--draws", 1).stdout
-    claims, _, remarks = said.partition("remarks: no claims about attention")
+def test_a_remark_is_listed_apart_and_checked_by_arithmetic(tinyattn: Any) -> None:
+    shown = tinyattn("claims", "--id", "s004-PTS").stdout
+    assert re.search(r"found +points of \(a\) by items 5;", shown)
+    assert "source          sheet 004, lines 15-128 (words of the assignment)" in shown
+    assert shown.endswith("\n\n1 remark: 1 TYPO\nunexpected: 0\n")
+    shown = tinyattn("claims", "--sheet", "004", "--verdict", "typo", "--draws", 1).stdout
+    claims, _, remarks = shown.partition("remarks: no claims about attention")
     assert "S004-a.iii" in claims and "S004-pts" not in claims
-    assert re.search(r"^S004-pts\* +TYPO  as expected", remarks, re.M)
+    assert re.search(r"^S004-pts\* +TYPO  confirmed", remarks, re.M)
 
 
 def test_a_wrong_remark_is_a_failure(tinyattn: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = replace(REMARKS["S002-3.f"], check=lambda: share(60, 12.5, 9.44, 15.14))
     monkeypatch.setitem(REMARKS, "S002-3.f", wrong)
-    said = tinyattn("claims", "--id", "S002-3.f", status=1).stdout
-    assert "60 of 500 in % 12 instead of 12.5" in said and said.endswith("unexpected: 1\n")
-    said = tinyattn("claims", "--sheet", "002", "--verdict", "true", status=1).stdout
-    assert re.search(r"^S002-3\.f +TRUE  UNEXPECTED", said, re.M)
+    shown = tinyattn("claims", "--id", "S002-3.f", status=1).stdout
+    assert "60 of 500 in % 12 instead of 12.5" in shown and shown.endswith("unexpected: 1\n")
+    shown = tinyattn("claims", "--sheet", "002", "--verdict", "true", status=1).stdout
+    assert re.search(r"^S002-3\.f +TRUE  UNEXPECTED", shown, re.M)
 
 
 def test_page(tinyattn: Any, tmp_path: Path) -> None:
     path = tmp_path / "errata.html"
-    said = tinyattn("claims", *FEW, "--html", path).stdout
-    assert f"The page is {path}." in said
+    shown = tinyattn("claims", *FEW, "--html", path).stdout
+    assert f"The page is {path}." in shown
     tinyattn("claims", *FEW, "--id", "S004-pts", "--html", path)
     text = path.read_text("utf-8")
     opened: list[str] = []
 
     class Tags(HTMLParser):
-        """Every tag that is opened is closed, in order."""
+        """Checks that every opened tag is closed, in order."""
 
         def handle_starttag(self, tag: str, attrs: object) -> None:
             if tag not in ("meta", "br"):
@@ -112,7 +124,7 @@ def test_page(tinyattn: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="links of POSIX")
-def test_a_page_goes_where_a_link_leads(tinyattn: Any, tmp_path: Path) -> None:
+def test_a_page_is_written_through_a_link(tinyattn: Any, tmp_path: Path) -> None:
     link = tmp_path / "link.html"
     link.symlink_to("page.html")
     tinyattn("claims", *FEW, "--html", link)
@@ -131,13 +143,13 @@ def test_an_unexpected_result_is_shown_and_is_a_failure(
 
     good = CLAIMS["S004-hdr"]
     assert good.verdict == TRUE
-    # The arguments of a check are compared with its domain, so no domain for this one.
+    # The arguments of a check are compared with its domain, so this one has no domain.
     monkeypatch.setitem(
         CLAIMS, "S004-hdr", replace(good, domain={}, corrected=lambda lab: broken(lab))
     )
     path = tmp_path / "page.html"
-    said = tinyattn("claims", *FEW, "--html", path, status=1).stdout
-    assert "ZeroDivisionError: <no> luck" in said and said.count("as expected     NO") == 1
+    shown = tinyattn("claims", *FEW, "--html", path, status=1).stdout
+    assert "ZeroDivisionError: <no> luck" in shown and shown.count("checks confirm  NO") == 1
     assert "&lt;no&gt; luck" in path.read_text("utf-8")
     whole = tinyattn("claims", "--sheet", "004", "--verdict", "true", status=1).stdout
     assert re.search(r"^S004-hdr\* +TRUE  UNEXPECTED", whole, re.M)
@@ -159,8 +171,8 @@ def test_wrong_use_is_one_line(tinyattn: Any, words: str, message: str) -> None:
     assert message in result.stderr and result.stderr.count("\n") == 1
 
 
-def test_the_command_line_knows_what_the_registry_has() -> None:
-    from tinyattn.cli.claims import SHEETS, VERDICTS, claims
+def test_the_command_line_accepts_all_names_of_the_registry() -> None:
+    from tinyattn.cli.claims_command import SHEETS, VERDICTS, claims
 
     assert {*VERDICTS.values()} == {*map(str, Verdict)}
     assert {*SHEETS} == {claim.sheet for claim in CLAIMS.values()}

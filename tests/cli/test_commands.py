@@ -1,4 +1,4 @@
-"""The commands: what they print, to people and to programs, and which setting wins."""
+"""The commands: what they print as text and as JSON, and which setting has priority."""
 
 import errno
 import io
@@ -31,7 +31,7 @@ SCORE = {"correct", "total", "accuracy", "low", "high"}
 
 
 def test_the_whole_job(tinyattn: Any, as_json: AsJson, tmp_path: Path) -> None:
-    """World, pretrain, finetune, evaluate, generate: with options only, in a folder of its own."""
+    """World, pretrain, finetune, evaluate, generate: with options only, in a new folder."""
     pytest.importorskip("matplotlib")
     sizes = ["context=80", "layers=1", "heads=2", "width=32", "dropout=0"]
     tiny = [f"--set=model.{size}" for size in sizes] + ["--set=data.longest=72"]
@@ -44,8 +44,8 @@ def test_the_whole_job(tinyattn: Any, as_json: AsJson, tmp_path: Path) -> None:
                     "--questions", world / "birth_train.tsv", "--steps", 2)  # fmt: skip
     assert "pretrained on corpus.txt and birth_train.tsv: step 2" in done.stdout
     for run, note in ((first, "never taught to answer"), (tmp_path / "mixed", "")):
-        told = tinyattn("evaluate", world / "birth_dev.tsv", "--from", run).stderr
-        assert note in told and bool(told) == bool(note)
+        shown = tinyattn("evaluate", world / "birth_dev.tsv", "--from", run).stderr
+        assert note in shown and bool(shown) == bool(note)
     done = tinyattn("finetune", world / "birth_train.tsv", "--from", first, "--out", second,
                     "--steps", 60, *[f"--set=finetune.{s}" for s in fast])  # fmt: skip
     assert "finetuned on birth_train.tsv: step 60, loss" in done.stdout
@@ -72,7 +72,7 @@ def test_quickstart(tinyattn: Any, as_json: AsJson, tmp_path: Path, job: Any) ->
     tiny = ["--set=model.layers=1", "--set=model.heads=2", "--set=model.width=8"]
     out = tmp_path / "quick"
     result = as_json("quickstart", "--out", out, *few, *tiny)
-    assert result.keys() == {"rows", "seconds"} and result["seconds"] > 0
+    assert result.keys() == {"rows", "seconds", "folder"} and result["seconds"] > 0
     assert [row["name"] for row in result["rows"]] == [
         "most common place", "without pretraining", "pretrained"
     ]  # fmt: skip
@@ -98,13 +98,13 @@ def test_evaluate(job: Any, tinyattn: Any, as_json: AsJson, tmp_path: Path) -> N
 def test_evaluating_an_examination(
     job: Any, tinyattn: Any, as_json: AsJson, tmp_path: Path
 ) -> None:
-    """Questions without answers give predictions, and no score. Without a question mark each, only
-    a file that is named may be written."""
+    """Questions without answers give predictions and no score. If a question has no question mark,
+    predictions are written only to a given file."""
     predictions = tmp_path / "p.tsv"
     words = ["evaluate", job.test, "--from", job.finetuned, "--predictions", predictions]
-    said = tinyattn(*words).stdout
-    assert "2 questions have no answers" in said and "correct" not in said
-    assert str(predictions) in said
+    outcome = tinyattn(*words).stdout
+    assert "2 questions have no answers" in outcome and "correct" not in outcome
+    assert str(predictions) in outcome
     assert predictions.read_bytes().count(b"\n") == 2
     assert as_json(*words) == {"total": 2, "predictions": str(predictions)}
     run = tmp_path / "run"
@@ -116,9 +116,8 @@ def test_evaluating_an_examination(
     bare = tmp_path / "bare.txt"
     bare.write_text(job.test.read_text().replace("?", ""))
     for words in (["evaluate", bare, "--from", run], ["evaluate", job.corpus, "--from", run]):
-        assert (
-            "say where to write their answers with --predict" in tinyattn(*words, status=1).stderr
-        )
+        shown = tinyattn(*words, status=1).stderr
+        assert "name a file for their answers with --predictions FILE" in shown
         assert (run / "predictions.tsv").read_bytes() == before
     assert as_json("evaluate", bare, "--from", run, "--predictions", predictions)["total"] == 2
 
@@ -135,10 +134,10 @@ def test_baseline(as_json: AsJson, tinyattn: Any, tmp_path: Path) -> None:
     assert "always London: 25 of 500, 5.0 %" in tinyattn("baseline", dev, "--train", train).stdout
 
 
-def test_space_at_the_end_of_an_answer_counts_nowhere(
+def test_space_at_the_end_of_an_answer_is_ignored(
     job: Any, tinyattn: Any, as_json: AsJson, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither where it is scored, nor where the most common is found, nor where it is learnt."""
+    """In the score, in the most common answer, and in training."""
     dev, train = tmp_path / "dev.tsv", tmp_path / "train.tsv"
     dev.write_text("q\tOz \nr\tOz\r\ns\tYp\n")
     train.write_text("a\tOz  \nb\tOz \nc\tOz\nd\tYp\ne\tYp\n")
@@ -157,7 +156,7 @@ def test_space_at_the_end_of_an_answer_counts_nowhere(
     assert plain.about == spaced.about
 
 
-def test_letters_that_look_the_same_are_remarked_on(
+def test_letters_that_look_the_same_give_a_note(
     job: Any, tinyattn: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     composed, decomposed = "Zürich", unicodedata.normalize("NFD", "Zürich")
@@ -166,28 +165,38 @@ def test_letters_that_look_the_same_are_remarked_on(
     pairs.write_text(f"q\t{composed}\nr\tOz\n", encoding="utf-8")
     train.write_text(f"W\t{decomposed}\nW\tOz\n", encoding="utf-8")
     corpus.write_text(f"{job.corpus.read_text()}Oz {composed} {decomposed}\n", encoding="utf-8")
-    other, alike = "written in two forms of Unicode", "1 of 2 answers count as wrong and look right"
-    said = tinyattn("baseline", pairs, "--train", train)
-    assert other in said.stderr and f"{pairs}: NFC" in said.stderr and alike not in said.stderr
+    other, alike = "written in two forms of Unicode", "1 of 2 answers count as wrong, although"
+    outcome = tinyattn("baseline", pairs, "--train", train)
+    assert (
+        other in outcome.stderr
+        and f"{pairs}: NFC" in outcome.stderr
+        and alike not in outcome.stderr
+    )
     assert alike in tinyattn("baseline", pairs, "--answer", decomposed).stderr
     assert tinyattn("baseline", pairs, "--answer", composed).stderr == ""
     monkeypatch.setattr(evaluation, "answer", lambda *args, **options: [decomposed, "Oz"])
     words = ["--unknown", "drop", "--from", job.finetuned, "--predictions", tmp_path / "p.tsv"]
     assert alike in tinyattn("evaluate", pairs, *words).stderr
-    said = tinyattn("evaluate", pairs, *words, "--report", "--train", train, "--corpus", job.corpus)
-    assert other in said.stderr and said.stdout.startswith("correct: 1 of 2")
+    outcome = tinyattn(
+        "evaluate", pairs, *words, "--report", "--train", train, "--corpus", job.corpus
+    )
+    assert other in outcome.stderr and outcome.stdout.startswith("correct: 1 of 2")
     words = [*job.settings, "--out", tmp_path / "run", "--overwrite"]
     assert f"{corpus}: both" in tinyattn("pretrain", corpus, *words).stderr
     words = ["finetune", train, "--from", job.pretrained, "--out", tmp_path / "f"]
     dropped = tinyattn(*words, "--unknown", "drop").stderr
-    assert "'\u0308' (1)" in dropped and "the form" not in dropped  # nor is ü in its vocabulary
+    assert (
+        "'\u0308' (1)" in dropped and "the form" not in dropped
+    )  # ü is not in its vocabulary either
     words[3] = tmp_path / "run"
     assert tinyattn(*words, "--overwrite").stderr == ""
 
 
 @pytest.mark.parametrize("name", ["corpus.txt", "birth_dev.tsv", "birth_test_inputs.tsv"])
-def test_a_world_does_not_replace_files_unasked(tinyattn: Any, tmp_path: Path, name: str) -> None:
-    """Also not files that only have the name of one that it would write, or leave out."""
+def test_a_world_replaces_files_only_with_overwrite(
+    tinyattn: Any, tmp_path: Path, name: str
+) -> None:
+    """Also files that have the name of a file that it would write or omit."""
     own = tmp_path / name
     own.write_text("mine")
     words = ["world", "--people", 3, "--dev", 1, "--places", 2, "--out", tmp_path]
@@ -202,12 +211,12 @@ def test_a_world_does_not_replace_files_unasked(tinyattn: Any, tmp_path: Path, n
     assert "mine" not in {path.read_text() for path in (quick / "world").iterdir()}
 
 
-def test_what_was_left_out_is_said(job: Any, tinyattn: Any, tmp_path: Path) -> None:
+def test_dropped_characters_give_a_note(job: Any, tinyattn: Any, tmp_path: Path) -> None:
     odd = tmp_path / "odd.tsv"
     known = job.train.read_text().split("\n")[0]
     odd.write_text(f"ßßäöüéñ{known}ß\n")
-    note = ("note: left out what is not in the vocabulary: 'ß' (3), 'ä' (1), 'ö' (1), 'ü' (1), "
-            "'é' (1) and 1 more\n")  # fmt: skip
+    note = ("note: dropped characters that are not in the vocabulary: 'ß' (3), 'ä' (1), 'ö' (1), "
+            "'ü' (1), 'é' (1) and 1 more\n")  # fmt: skip
     finetune = ["finetune", odd, "--from", job.pretrained, *job.settings, "--unknown", "drop"]
     assert tinyattn(*finetune, "--out", tmp_path / "f").stderr == note
     evaluate = ["evaluate", odd, "--predictions", tmp_path / "p", "--unknown", "drop", "--from"]
@@ -216,20 +225,20 @@ def test_what_was_left_out_is_said(job: Any, tinyattn: Any, tmp_path: Path) -> N
     assert "never taught to answer" in tinyattn(*evaluate, job.pretrained).stderr
 
 
-def test_a_question_of_which_only_the_end_is_read(job: Any, tinyattn: Any, tmp_path: Path) -> None:
+def test_a_question_longer_than_the_context_gives_a_note(
+    job: Any, tinyattn: Any, tmp_path: Path
+) -> None:
     asked, words = tmp_path / "long.tsv", ["--from", job.finetuned, "--predictions", tmp_path / "p"]
-    for symbols, note in [(79, ""), (80, "note: 1 of 2 questions are longer than the model's ")]:
-        asked.write_text(f"{'a' * symbols}\tx\na\tx\n")
+    for length, note in [(79, ""), (80, "note: 1 of 2 questions are longer than the model's ")]:
+        asked.write_text(f"{'a' * length}\tx\na\tx\n")
         assert tinyattn("evaluate", asked, *words).stderr.startswith(note)
 
 
-def test_pairs_that_are_read_as_a_text_are_remarked_on(
-    job: Any, tinyattn: Any, tmp_path: Path
-) -> None:
+def test_pairs_that_are_used_as_a_text_give_a_note(job: Any, tinyattn: Any, tmp_path: Path) -> None:
     words = ["pretrain", job.train, "--out", tmp_path / "p", *job.settings]
-    said = tinyattn(*words).stderr
-    assert said == (f"note: every line of {job.train} has a tab, as pairs for finetune have; it "
-                    "was read as a text\n")  # fmt: skip
+    note = (f"note: every line of {job.train} has a tab, like the pairs for finetune; the "
+            "model was trained on it as on a plain text\n")  # fmt: skip
+    assert tinyattn(*words).stderr == note
     mixed = tmp_path / "mixed.txt"
     mixed.write_text(job.train.read_text() + "And no tab.\n")
     assert tinyattn("pretrain", mixed, "--out", tmp_path / "m", *job.settings).stderr == ""
@@ -243,7 +252,7 @@ def test_pairs_that_are_read_as_a_text_are_remarked_on(
         ["optimizer=sgd", "momentum=0.5"],
     ],
 )
-def test_the_numbers_of_an_optimiser_are_settings(
+def test_the_hyperparameters_of_an_optimizer_are_settings(
     job: Any, as_json: AsJson, tmp_path: Path, numbers: list[str]
 ) -> None:
     sets = [f"--set=pretrain.{number}" for number in numbers]
@@ -269,9 +278,9 @@ def test_info(job: Any, tinyattn: Any, as_json: AsJson) -> None:
     machine = as_json("info")
     assert machine.keys() >= {"version", "devices", "backend", "threads", "blas"}
     assert "cpu" in machine["devices"] and "a5" in machine["recipes"]
-    told = tinyattn("info").stdout
-    assert f"version: {machine['version']}\n" in told
-    assert "    text: Plain next-character prediction on any text file: a small GPT in" in told
+    shown = tinyattn("info").stdout
+    assert f"version: {machine['version']}\n" in shown
+    assert "    text: Next-token prediction (a token is one character) on any text file" in shown
     run = as_json("info", "--from", job.finetuned)
     assert (run["stage"], run["step"], run["model.width"]) == ("finetune", 3, 16)
     printed = tinyattn("info", "--recipe", "a5").stdout
@@ -288,20 +297,20 @@ BROKEN = {
     "": "matplotlib does not work: ModuleNotFoundError: No module named 'matplotlib.backends'",
     f"raise ValueError('{'x' * 999}')": f"matplotlib does not work: ValueError: {'x' * 148}..",
 }  # fmt: skip
-"""Ways for matplotlib to fail, and what is said of each."""
+"""Failures of matplotlib, and the note for each."""
 
 
 @pytest.mark.parametrize("text", [MISSING, *BROKEN], ids=lambda text: text[:25])
-def test_a_matplotlib_that_does_not_work_costs_the_picture_alone(
+def test_a_matplotlib_that_fails_loses_only_the_picture(
     job: Any, tinyattn: Any, as_json: AsJson, tmp_path: Path, matplotlib_is: Any, text: str
 ) -> None:
-    """What is not installed needs no note: a run has a picture if it is."""
+    """There is no note if matplotlib is not installed: then a run has no picture."""
     matplotlib_is(text)
     words = ["pretrain", job.corpus, *job.settings, "--out"]
-    told = tinyattn(*words, tmp_path / "told")
+    shown = tinyattn(*words, tmp_path / "told")
     silent = tinyattn(*words, tmp_path / "silent", "--json")
-    assert "step 3, loss" in told.stdout and json.loads(silent.stdout)["step"] == 3
-    for result, run in ((told, "told"), (silent, "silent")):
+    assert "step 3, loss" in shown.stdout and json.loads(silent.stdout)["step"] == 3
+    for result, run in ((shown, "told"), (silent, "silent")):
         note = f"note: no picture {tmp_path / run / 'curves.png'}: {BROKEN.get(text)}"
         assert result.stderr == "" if text == MISSING else result.stderr.startswith(note)
         assert result.stderr.count("\n") == (text != MISSING)
@@ -311,7 +320,7 @@ def test_a_matplotlib_that_does_not_work_costs_the_picture_alone(
     assert f"pictures: no: {why}" in tinyattn("info").stdout
 
 
-def test_a_picture_that_cannot_be_drawn_or_written_costs_no_run(
+def test_a_picture_that_cannot_be_drawn_or_written_does_not_end_a_run(
     job: Any, tinyattn: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("matplotlib")
@@ -326,14 +335,14 @@ def test_a_picture_that_cannot_be_drawn_or_written_costs_no_run(
                         r"room for fonts\n", tinyattn(*words).stderr)  # fmt: skip
     monkeypatch.undo()
     monkeypatch.setattr("tinyattn.report.curves.write", fail)
-    said = tinyattn(*words).stderr
-    assert said == f"note: no picture {tmp_path / 'curves.png'}: no room for fonts\n"
+    outcome = tinyattn(*words).stderr
+    assert outcome == f"note: no picture {tmp_path / 'curves.png'}: no room for fonts\n"
 
 
 @pytest.mark.parametrize("words", ["info", "info --json"])
-def test_a_backend_of_a_notebook_that_is_not_here(words: str) -> None:
-    """Jupyter sets it for what a cell starts: an older matplotlib then refuses to be imported, and
-    a newer one draws all the same."""
+def test_a_matplotlib_backend_that_is_not_installed(words: str) -> None:
+    """Jupyter sets it for programs that a cell starts. An older matplotlib then cannot be imported;
+    a newer one draws."""
     pytest.importorskip("matplotlib")
     environment = {**os.environ, "MPLBACKEND": "module://not_there.backend_inline"}
     command = [sys.executable, "-m", "tinyattn", *words.split()]
@@ -361,7 +370,7 @@ def test_generate(job: Any, tinyattn: Any, as_json: AsJson) -> None:
     assert greedy[0] == greedy[1] == as_json(*words, "--top-k", 1)["text"]
     dropped = tinyattn(*words[:-2], "--count", 1, "--unknown", "drop", "--prompt", "ßAß")
     assert dropped.stdout[0] == "A"
-    assert dropped.stderr == "note: left out what is not in the vocabulary: 'ß' (2)\n"
+    assert dropped.stderr == "note: dropped characters that are not in the vocabulary: 'ß' (2)\n"
 
 
 def test_options_come_before_the_environment_and_that_before_the_file(
@@ -377,7 +386,7 @@ def test_options_come_before_the_environment_and_that_before_the_file(
     assert (run["steps"], run["seed"], run["model.width"]) == (1, 7, 8)
 
 
-def test_epochs_count_although_the_recipe_says_steps(
+def test_epochs_have_priority_over_the_steps_of_the_recipe(
     job: Any, as_json: AsJson, tmp_path: Path
 ) -> None:
     words = ["pretrain", job.corpus, *job.settings, "--out", tmp_path / "run"]
@@ -387,7 +396,7 @@ def test_epochs_count_although_the_recipe_says_steps(
     )
 
 
-def test_finetuning_goes_on_with_the_settings_of_pretraining(job: Any, as_json: AsJson) -> None:
+def test_finetuning_uses_the_settings_of_pretraining(job: Any, as_json: AsJson) -> None:
     before, after = (as_json("info", "--from", run) for run in (job.pretrained, job.finetuned))
     assert {k: v for k, v in before.items() if k.startswith("model.")} == {
         k: v for k, v in after.items() if k.startswith("model.")
@@ -397,15 +406,29 @@ def test_finetuning_goes_on_with_the_settings_of_pretraining(job: Any, as_json: 
 
 @pytest.mark.parametrize("command", main.commands)
 def test_every_command_has_help(tinyattn: Any, command: str) -> None:
-    said = tinyattn(command, "--help").stdout
-    assert said.startswith("Usage:") and "--json" in said
-    assert tinyattn(command, "-h").stdout == said
-    assert "\\" not in said  # marks for the layout
+    outcome = tinyattn(command, "--help").stdout
+    assert outcome.startswith("Usage:") and "--json" in outcome
+    assert tinyattn(command, "-h").stdout == outcome
+    assert "\\" not in outcome  # characters for the layout
     examples = re.findall(r"^ +tinyattn (.*)$", main.commands[command].help or "", re.M)
-    assert all(f"\n  tinyattn {example}\n" in said for example in examples)  # a line each
+    assert all(f"\n  tinyattn {example}\n" in outcome for example in examples)  # one line each
 
 
-def test_a_corpus_with_windows_line_ends_and_a_mark_is_the_same_corpus(
+@pytest.mark.parametrize("command", ["finetune", "evaluate"])
+def test_the_help_shows_the_format_of_questions(tinyattn: Any, command: str) -> None:
+    outcome = tinyattn(command, "--help").stdout
+    assert "\n    Where was Ada King born?<tab>London\n" in outcome and "one tab" in outcome
+
+
+@pytest.mark.parametrize(
+    "command", [name for name, one in main.commands.items() if "cli" in one.callback.__module__]
+)
+def test_the_list_of_commands_has_the_whole_first_sentence(tinyattn: Any, command: str) -> None:
+    (line,) = re.findall(rf"^  {command} +(.*)$", tinyattn("--help").stdout, re.M)
+    assert line.endswith(".") and not line.endswith("...")
+
+
+def test_a_corpus_with_windows_line_ends_and_a_byte_order_mark_is_the_same(
     job: Any, tinyattn: Any, tmp_path: Path
 ) -> None:
     windows = tmp_path / "windows.txt"
@@ -428,11 +451,11 @@ def test_an_evaluation_that_fails_keeps_earlier_predictions(
 
 
 @pytest.mark.parametrize("command", ["pretrain", "profile", "compare", "parse", "quickstart"])
-def test_a_clock_that_stands_still_stops_no_command(
+def test_commands_work_with_a_clock_that_does_not_advance(
     job: Any, tinyattn: Any, as_json: AsJson, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     command: str,
 ) -> None:  # fmt: skip
-    """And each number in what it prints is one."""
+    """All printed numbers are finite."""
     monkeypatch.setattr(profile_module, "PRODUCT", 64)
     for clock in ("perf_counter", "thread_time"):
         monkeypatch.setattr(time, clock, lambda: 5.0)
@@ -445,7 +468,7 @@ def test_a_clock_that_stands_still_stops_no_command(
         "profile": [*tiny, "--set=model.context=16", "--batch", 2, "--characters", 9],
         "compare": ["--lengths", "8,16", "--width", 8, "--heads", 2, "--rounds", 1],
         "parse": [treebank_file, "--epochs", 1],
-        "quickstart": [*tiny, *few],
+        "quickstart": [*tiny, *few, "--overwrite", "--out", tmp_path / "runs"],
     }[command]
     assert tinyattn(command, *words).stdout
     found = json.dumps(as_json(command, *words))
@@ -453,8 +476,8 @@ def test_a_clock_that_stands_still_stops_no_command(
 
 
 @pytest.mark.parametrize("stderr", [None, io.StringIO()], ids=["none", "closed"])
-def test_a_bar_needs_no_stderr(monkeypatch: pytest.MonkeyPatch, stderr: Any) -> None:
-    """In a program that is no command line."""
+def test_a_progress_bar_needs_no_stderr(monkeypatch: pytest.MonkeyPatch, stderr: Any) -> None:
+    """In a program without a command line."""
     if stderr is not None:
         stderr.close()
     monkeypatch.setattr(sys, "stderr", stderr)

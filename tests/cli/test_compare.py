@@ -1,4 +1,4 @@
-"""The command that sets mechanisms side by side."""
+"""The command that compares attention types."""
 
 import os
 import re
@@ -35,36 +35,36 @@ def test_table_and_picture(tinyattn: Any, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     path = tmp_path / "a.png"
     words = ["--attention", "bigbird", "--attention", "perceiver,latents=4", "--picture", path]
-    said = tinyattn("compare", *SMALL, *words).stdout
-    lines = said.splitlines()
-    assert lines[0].startswith("width 8, 2 heads, one text of T = 32 positions")
+    outcome = tinyattn("compare", *SMALL, *words).stdout
+    lines = outcome.splitlines()
+    assert lines[0].startswith("width 8, 2 heads, one sequence of T = 32 positions")
     names = [line.split("  ")[0] for line in lines[3:7]]
-    assert names == ["bigbird", "perceiver,latents=4", "multihead", "multihead, both ways"]
+    assert names == ["bigbird", "perceiver,latents=4", "multihead", "multihead, bidirectional"]
     assert lines[3].split()[1:4] == [str(4 * (8 * 8 + 8)), "both", "3"]
-    assert "never" in lines[4] and "= 4·T·C² + 4·L·C² + 4·T·L·C" in said and "L = 4" in said
-    assert f"The picture is {path}." in said and path.read_bytes().startswith(b"\x89PNG")
+    assert "never" in lines[4] and "= 4·T·C² + 4·L·C² + 4·T·L·C" in outcome and "L = 4" in outcome
+    assert f"The picture is {path}." in outcome and path.read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize("more", [[], ["--json"]])
 def test_a_picture_needs_a_matplotlib_that_works(
     tinyattn: Any, tmp_path: Path, matplotlib_is: Any, more: list[str]
 ) -> None:
-    """One that is missing is said before the work; one that fails costs the picture alone."""
+    """If it is missing, the error comes before the work; if it fails, only the picture is lost."""
     picture = tmp_path / "a.png"
     words = ["compare", *SMALL, "--attention", "multihead", "--picture", picture, *more]
     matplotlib_is("raise ModuleNotFoundError('none', name='matplotlib')")
     refused = tinyattn(*words, status=2)
     assert refused.stdout == "" and "pip install 'tinyattn[plot]'" in refused.stderr
     matplotlib_is("raise OSError('libfreetype.so: cannot open')")
-    said = tinyattn(*words)
-    assert said.stderr == (f"note: no picture {picture}: matplotlib does not work: OSError: "
+    outcome = tinyattn(*words)
+    assert outcome.stderr == (f"note: no picture {picture}: matplotlib does not work: OSError: "
                            "libfreetype.so: cannot open\n")  # fmt: skip
-    assert "multihead" in said.stdout and "The picture is" not in said.stdout
+    assert "multihead" in outcome.stdout and "The picture is" not in outcome.stdout
     assert not picture.exists()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="links of POSIX")
-def test_a_picture_goes_where_a_link_leads(tinyattn: Any, tmp_path: Path) -> None:
+def test_a_picture_is_written_through_a_link(tinyattn: Any, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     link, nowhere = tmp_path / "link.png", tmp_path / "nowhere.png"
     link.symlink_to("drawn.png")
@@ -85,11 +85,14 @@ def test_a_picture_goes_where_a_link_leads(tinyattn: Any, tmp_path: Path) -> Non
         ("--lengths 8,99999999999999", "must be at most 16777216; got '99999999999999'"),
         ("--lengths 99999999999999,99999999999998", "must be at most 16777216; got '9999"),
         ("--lengths 8,16777217", "must be at most 16777216; got '16777217'"),
-        ("--lengths 256", "want two lengths or more"),
-        ("--lengths 256,256", "want two lengths or more"),
-        ("--lengths 256,no", "want two lengths or more"),
-        ("--lengths 0,8", "want two lengths or more"),
-        ("--attention synthesizer,length=64", "synthesizer,length=64 takes texts of 64 at most"),
+        ("--lengths 256", "needs two lengths or more"),
+        ("--lengths 256,256", "needs two lengths or more"),
+        ("--lengths 256,no", "needs two lengths or more"),
+        ("--lengths 0,8", "needs two lengths or more"),
+        (
+            "--attention synthesizer,length=64",
+            "synthesizer,length=64 takes sequences of 64 positions at most",
+        ),
         ("--heads 5", "--heads: must divide the width 64; got 5"),
         ("--picture missing/attention.png", "missing/attention.png: no such folder"),
         ("--picture attention.jpg", "must end with .png"),
@@ -101,7 +104,7 @@ def test_wrong_usage(tinyattn: Any, words: str, message: str) -> None:
     assert re.search(message, " ".join(result.stderr.split())), result.stderr
 
 
-def test_labels_stand_apart_and_in_order() -> None:
+def test_labels_do_not_overlap_and_are_in_order() -> None:
     heights = np.array([0.5, 0.51, 0.9, 0.5, 1.0, 0.98])
     placed = _spread(heights, 0.1)
     order = np.argsort(heights, kind="stable")
@@ -110,8 +113,8 @@ def test_labels_stand_apart_and_in_order() -> None:
     np.testing.assert_array_equal(_spread(np.array([0.1, 0.8]), 0.1), [0.1, 0.8])
 
 
-def test_many_mechanisms_fit_the_picture(tmp_path: Path) -> None:
-    """More than there are colours."""
+def test_many_attention_types_fit_the_picture(tmp_path: Path) -> None:
+    """More types than colours."""
     pytest.importorskip("matplotlib")
     from tinyattn.measure.comparison_report import save_picture
 

@@ -1,4 +1,4 @@
-"""What a user can get wrong: one line on stderr, an exit status, and nothing lost."""
+"""Mistakes of a user: one line on stderr, an exit status, and nothing is lost."""
 
 import json
 import os
@@ -25,7 +25,7 @@ from tinyattn.training import checkpoint
 from tinyattn.training.checkpoint import FORMAT
 
 DATA, USAGE = 1, 2
-"""Exit statuses: the data or a file is bad; the command was wrong."""
+"""Exit statuses: the data or a file is invalid; the command is wrong."""
 
 
 @pytest.fixture(scope="session")
@@ -58,7 +58,7 @@ def bad(tmp_path_factory: pytest.TempPathFactory, job: Any) -> Path:
 
 @pytest.fixture(scope="session")
 def learned(tmp_path_factory: pytest.TempPathFactory, job: Any, tinyattn: Any) -> Path:
-    """A run that can be written with other attention."""
+    """A run whose attention can be converted."""
     run = tmp_path_factory.mktemp("learned") / "run"
     tinyattn("pretrain", job.corpus, *job.settings, "--set=model.positions=learned", "--out", run)
     return run
@@ -66,14 +66,14 @@ def learned(tmp_path_factory: pytest.TempPathFactory, job: Any, tinyattn: Any) -
 
 @pytest.fixture(scope="session")
 def latent(tmp_path_factory: pytest.TempPathFactory, job: Any, tinyattn: Any) -> Path:
-    """A run whose attention refuses some things."""
+    """A run whose attention type cannot be converted."""
     run = tmp_path_factory.mktemp("latent") / "run"
     tinyattn("pretrain", job.corpus, *job.settings, "--attention", "latent", "--out", run)
     return run
 
 
 def complaint(result: Any) -> str:
-    """The one line on stderr of a failed command, which printed nothing else."""
+    """The one line on stderr of a failed command; stdout is empty."""
     assert result.stdout == ""
     assert re.fullmatch(r"tinyattn: .+\n", result.stderr), result.stderr
     return str(result.stderr)
@@ -86,7 +86,7 @@ def complaint(result: Any) -> str:
         ("pretrain BAD", DATA, r"is a directory"),
         ("pretrain BAD/empty.txt", DATA, r"empty\.txt: the file is empty"),
         ("pretrain BAD/latin.txt", DATA, r"latin\.txt: line 2 is not UTF-8"),
-        ("pretrain BAD/pad.txt", DATA, r"the corpus contains '□', kept for PAD, line 2"),
+        ("pretrain BAD/pad.txt", DATA, r"line 2 of the corpus contains '□', which is reserved"),
         ("pretrain BAD/short.txt --objective next", DATA, r"more than one context of 80"),
         ("pretrain CORPUS --config BAD/missing.toml", DATA, r"missing\.toml: no such file"),
         ("pretrain CORPUS --config BAD/broken.toml", DATA, r"broken\.toml: not TOML"),
@@ -139,8 +139,8 @@ def complaint(result: Any) -> str:
         ("pretrain CORPUS --set pretrain.learning_rate=1e30 --steps 9", DATA,
          r"step 2: the loss is nan.*no checkpoint yet; try a smaller learning_rate than 1e\+30"),
         ("pretrain CORPUS --resume", USAGE, r"out holds no checkpoint to resume; leave out"),
-        ("pretrain CORPUS --out PRETRAINED --overwrite --set pretrain.products=tf32", USAGE,
-         r"products 'tf32' need a GPU: take device 'cuda', or products 'float32'"),
+        ("pretrain CORPUS --out PRETRAINED --overwrite --set pretrain.matmul_precision=tf32", USAGE,
+         r"matmul_precision 'tf32' needs a GPU: take device 'cuda', or matmul_precision 'float32'"),
         ("pretrain CORPUS --out PRETRAINED", USAGE,
          r"holds a run already; use --resume .*, --overwrite .*, or another --out"),
         ("finetune TRAIN --from BAD", DATA, r"checkpoint\.safetensors: no such file"),
@@ -156,9 +156,9 @@ def complaint(result: Any) -> str:
         ("evaluate BAD/missing.tsv --from FINETUNED", DATA, r"missing\.tsv: no such file"),
         ("evaluate DEV --from FINETUNED --predictions BAD/no/p.tsv", DATA, r"cannot be written"),
         ("evaluate CORPUS --from FINETUNED", DATA,
-         r"corpus\.txt: has no tabs with answers, and no question mark .* say where to write"),
+         r"corpus\.txt: has no tabs with answers, and no question mark .* --predictions FILE"),
         ("evaluate DEV --from BAD/own/best.safetensors", USAGE,
-         r"holds predictions\.tsv, and no run that it could be of; .* --predictions FILE"),
+         r"contains predictions\.tsv, but no run that it belongs to; .* --predictions FILE"),
         ("evaluate DEV --from BAD/cut.safetensors", DATA, r"cut\.safetensors: .*damaged"),
         ("generate --prompt A --from BAD/random.safetensors", DATA, r"not a checkpoint"),
         ("generate --prompt A --from BAD/empty.txt", DATA, r"not a checkpoint"),
@@ -169,7 +169,7 @@ def complaint(result: Any) -> str:
         ("info --from BAD/step.safetensors", DATA, r"its step must be a whole number .* got None"),
         ("pretrain CORPUS --out PRETRAINED --resume --steps 9 "
          "--set pretrain.optimizer=adamw", DATA,
-         r"optimiser state does not fit these settings: optimizer\.0\.first"),
+         r"optimizer state does not fit these settings: optimizer\.0\.first"),
         ("info --from BAD/missing", DATA, r"missing: no such file"),
         ("baseline TEST --answer Oz", DATA, r"nothing to score"),
         ("baseline DEV --train TEST", DATA, r"no line has a tab and an answer"),
@@ -183,23 +183,24 @@ def complaint(result: Any) -> str:
         ("pretrain CORPUS --attention bigbird,block=0", USAGE, r"block must be at least 1"),
         ("pretrain CORPUS --attention bigbird,blocks=3", USAGE, r"has no option 'blocks'; it has"),
         ("pretrain CORPUS --attention latent --penalty near=0.1", USAGE,
-         r"penalty near: 'latent' cannot .* near places"),
+         r"penalty near: 'latent' cannot .* near positions"),
         ("pretrain CORPUS --penalty focus=inf", USAGE, r"at least 0 and finite"),
         ("pretrain CORPUS --set penalty.focus=-1", USAGE, r"at least 0 and finite"),
         ("pretrain CORPUS --attention synthesizer --positions rotary", USAGE,
-         r"cannot have rotary positions: it has no queries and keys to turn"),
+         r"cannot have rotary positions: it has no queries and keys to rotate"),
         ("finetune TRAIN --from LATENT --penalty near=0.1", USAGE, r"near: 'latent' cannot"),
         ("finetune TRAIN --from LATENT --recipe world --penalty near=0.1", USAGE,
          r"penalty near: 'latent' cannot"),
         ("quickstart --attention all --set model.layers=1", USAGE, r"'perceiver' needs at least 2"),
         ("quickstart --attention all --penalty near=0.1", USAGE, r"'linformer-causal' cannot"),
-        ("convert --from FINETUNED --out BAD/c", USAGE, r"rotary positions a score depends"),
+        ("convert --from FINETUNED --out BAD/c", USAGE,
+         r"has rotary positions, .* train a model with tinyattn pretrain --positions learned"),
         ("convert --from LATENT --out BAD/c", USAGE, r"'latent,segment=0' cannot become"),
         ("convert --from BAD/missing --out BAD/c", DATA, r"missing: no such file"),
         ("world --people 3 --dev 3", USAGE, r"must be a whole number from 0 to 2, got 3"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_told_in_one_line(
+def test_a_mistake_gives_one_line(
     job: Any, bad: Path, latent: Path, tinyattn: Any, tmp_path: Path, words: str, status: int,
     message: str,
 ) -> None:  # fmt: skip
@@ -221,7 +222,7 @@ def test_a_mistake_is_told_in_one_line(
 
 
 def contents(*folders: Path) -> dict[Path, bytes]:
-    """All files in these folders, and what they hold."""
+    """All files in these folders, with their contents."""
     return {
         path: path.read_bytes()
         for folder in folders
@@ -243,7 +244,7 @@ def contents(*folders: Path) -> dict[Path, bytes]:
         ),
         ("pretrain x --steps 0", "0 is not in the range x>=1"),
         ("pretrain x --steps 3 --epochs 2", "give either --epochs or --steps"),
-        ("pretrain x --resume --overwrite", "--resume goes on with a run, --overwrite replaces it"),
+        ("pretrain x --resume --overwrite", "--resume continues a run, --overwrite replaces it"),
         ("pretrain x --device cuda --workers 2", "--workers are threads of the CPU; leave it out"),
         ("pretrain x --unknown drop", "--unknown is for --questions; give that too"),
         ("pretrain x --device tpu", "'tpu' is not one of 'cpu', 'cuda'"),
@@ -252,26 +253,79 @@ def contents(*folders: Path) -> dict[Path, bytes]:
         ("generate --from x", "Missing option '--prompt'"),
         ("generate --prompt x --top-p 0", "0.0 is not in the range 0<x<=1"),
         ("generate --prompt x --temperature -1", "-1.0 is not in the range x>=0"),
-        ("generate --prompt x --temperature 0 --top-k 3", "--temperature 0 draws nothing"),
+        ("generate --prompt x --temperature 0 --top-k 3", "--temperature 0 does not sample"),
         ("info --from x --recipe a5", "give either --from RUN or --recipe NAME"),
     ],
 )
-def test_wrong_usage_is_told_by_the_parser(
-    job: Any, tinyattn: Any, words: str, message: str
-) -> None:
+def test_the_parser_reports_wrong_usage(job: Any, tinyattn: Any, words: str, message: str) -> None:
     words = words.replace(" x", f" {job.corpus}")
     result = tinyattn(*words.split(), status=USAGE)
     assert message in result.stderr and result.stdout == ""
 
 
 @pytest.mark.parametrize("seed", [2**64, -1, 1.5, "x"])
-def test_a_run_with_a_seed_that_cannot_be_meant_is_not_resumed(
+def test_a_run_with_an_invalid_seed_is_not_resumed(
     job: Any, tinyattn: Any, tmp_path: Path, seed: Any
 ) -> None:
     saved = checkpoint.load(job.pretrained / "checkpoint.safetensors")
     checkpoint.save(tmp_path / "checkpoint.safetensors", saved.arrays, saved.about | {"seed": seed})
     words = ["pretrain", job.corpus, "--out", tmp_path, "--resume", "--steps", 9]
     assert "seed" in complaint(tinyattn(*words, status=DATA))
+
+
+@pytest.mark.parametrize(
+    ("words", "end"),
+    [
+        ("info runs/x", "(runs/x); did you mean --from runs/x? (see tinyattn info --help)"),
+        ("info x", "(x); did you mean --from x? (see tinyattn info --help)"),
+        ("info x y", "(x y) (see tinyattn info --help)"),
+        ("info --from x y", "(y) (see tinyattn info --help)"),
+        ("generate runs/x --prompt A", "mean --from runs/x? (see tinyattn generate --help)"),
+        ("generate --prompt Once upon", "(upon); a text of several words needs quotes "
+                                        "(see tinyattn generate --help)"),
+        ("convert runs/x --out y", "; did you mean --from runs/x? (see tinyattn convert --help)"),
+        ("ask Where was A born?", "(was A born?); a text of several words needs quotes "
+                                  "(see tinyattn ask --help)"),
+        ("ask Where? runs/x", "; did you mean --from runs/x? (see tinyattn ask --help)"),
+        ("evaluate x tests/", "did you mean --from tests/? (see tinyattn evaluate --help)"),
+        ("evaluate x y", "(y) (see tinyattn evaluate --help)"),
+        ("pretrain x y", "(y) (see tinyattn pretrain --help)"),
+        ("--json info", "'--json'; --json goes after the command (see tinyattn --help)"),
+        ("--seed 3 info", "'--seed'; --seed goes after the command (see tinyattn --help)"),
+        ("--jsn info", "No such option '--jsn'. (see tinyattn --help)"),
+        ("--formulas gleu info", "did you mean 'gelu'? (see tinyattn --help)"),
+        ("--import nowhere info", "No module named 'nowhere' (see tinyattn --help)"),
+        ("info --import nowhere", "; --import goes before the command (see tinyattn info --help)"),
+    ],
+)  # fmt: skip
+def test_a_hint_ends_the_message(
+    tinyattn: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, end: str
+) -> None:
+    """The command to type instead, and the help with more information."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tests").mkdir()
+    assert complaint(tinyattn(*words.split(), status=USAGE)).endswith(f"{end}\n")
+
+
+@pytest.mark.parametrize("to", ["bilinear", "multihead"])
+def test_a_model_with_rotary_positions_is_not_converted(
+    job: Any, tinyattn: Any, tmp_path: Path, to: str
+) -> None:
+    attention = {"bilinear": "multihead", "multihead": "bilinear"}[to]
+    run, out = tmp_path / "run", tmp_path / "out"
+    tinyattn("pretrain", job.corpus, *job.settings, "--attention", attention, "--out", run)
+    shown = complaint(tinyattn("convert", "--from", run, "--to", to, "--out", out, status=USAGE))
+    assert f"{run} has rotary positions" in shown
+    assert "train a model with tinyattn pretrain --positions learned, and convert that" in shown
+    assert "--positions learned" in " ".join(tinyattn("convert", "--help").stdout.split())
+
+
+def test_a_prompt_may_contain_mask(job: Any, tinyattn: Any, as_json: Any) -> None:
+    """Only this special token may: every vocabulary has it, and generated text may contain it."""
+    words = ["generate", "--from", job.pretrained, "--count", 1, "--prompt"]
+    assert as_json(*words, "A\u2047")["text"].startswith("A\u2047")
+    shown = complaint(tinyattn(*words, "A\u2048", status=DATA))
+    assert "'\u2048' (U+2048) at position 2" in shown and "use --unknown drop" in shown
 
 
 NUMBERS = [
@@ -283,24 +337,24 @@ NUMBERS = [
 
 @pytest.mark.parametrize("number", ["nan", "inf", "-inf", "1e400", "-1", "9" * 25, "9" * 5000])
 @pytest.mark.parametrize("name", NUMBERS)
-def test_no_number_that_cannot_be_meant_is_taken(
+def test_numbers_out_of_range_are_refused(
     tinyattn: Any, tmp_path: Path, name: str, number: str
 ) -> None:
-    """Of any option of any command; and that is found out before anything is done."""
+    """For all options of all commands, and before anything else is done."""
     command, option = name.split()
     if (option, number) == ("--temperature", "9" * 25):
-        return  # all are drawn as often
+        return  # all are equally frequent
     parameters = main.commands[command].params
     needed = [str(tmp_path / "x") for p in parameters if isinstance(p, click.Argument)]
     needed += [word for p in parameters if p.required and isinstance(p, click.Option)
                for word in (p.opts[0], str(tmp_path / "x"))]  # fmt: skip
-    told = complaint(tinyattn(command, *needed, option, number, status=USAGE))
-    assert len(told) < 6000 and not [*tmp_path.iterdir()]
-    assert option.strip("-") in told or "whole number" in told
+    shown = complaint(tinyattn(command, *needed, option, number, status=USAGE))
+    assert len(shown) < 6000 and not [*tmp_path.iterdir()]
+    assert option.strip("-") in shown or "whole number" in shown
 
 
-def test_what_is_quoted_keeps_its_spaces(job: Any, tinyattn: Any, tmp_path: Path) -> None:
-    """One line, whatever a message is made of."""
+def test_quoted_text_keeps_its_spaces(job: Any, tinyattn: Any, tmp_path: Path) -> None:
+    """A message is one line, whatever it contains."""
     missing = tmp_path / "two  spaces\n and a line"
     result = tinyattn("pretrain", missing, *job.settings, "--out", tmp_path / "out", status=DATA)
     assert "two  spaces and a line: no such file" in complaint(result)
@@ -317,11 +371,11 @@ def test_a_system_that_starts_no_more_threads(
     assert "no more threads; use fewer --workers" in complaint(tinyattn(*words, status=DATA))
 
 
-def test_a_value_that_is_nested_too_deep_is_told_in_one_line(tinyattn: Any, job: Any) -> None:
+def test_a_value_that_is_nested_too_deep_gives_one_line(tinyattn: Any, job: Any) -> None:
     for value in ("[" * 20_000, "{a=" * 20_000, "[" * 20_000 + "]" * 20_000, "9" * 5000):
         words = ["pretrain", job.corpus, "--set", f"pretrain.batch={value}"]
-        told = complaint(tinyattn(*words, status=USAGE))
-        assert "pretrain.batch: its value is too long, or nested too deep" in told
+        shown = complaint(tinyattn(*words, status=USAGE))
+        assert "pretrain.batch: its value is too long, or nested too deep" in shown
 
 
 def test_an_empty_prompt_is_refused(job: Any, tinyattn: Any) -> None:
@@ -330,7 +384,7 @@ def test_an_empty_prompt_is_refused(job: Any, tinyattn: Any) -> None:
 
 
 @pytest.mark.parametrize("command", ["pretrain", "finetune", "evaluate", "generate", "quickstart"])
-def test_a_gpu_that_is_not_there(job: Any, tinyattn: Any, tmp_path: Path, command: str) -> None:
+def test_cuda_without_a_gpu(job: Any, tinyattn: Any, tmp_path: Path, command: str) -> None:
     try:
         get_device("cuda")
     except RuntimeError:
@@ -349,10 +403,10 @@ def test_a_gpu_that_is_not_there(job: Any, tinyattn: Any, tmp_path: Path, comman
     assert not (tmp_path / "out").exists()
 
 
-def test_a_mistake_with_overwrite_costs_nothing(
+def test_a_mistake_with_overwrite_keeps_the_old_run(
     job: Any, bad: Path, tinyattn: Any, tmp_path: Path
 ) -> None:
-    """The old run goes when the new one begins, not while its data may turn out bad."""
+    """The old run is removed when the new one begins, after its data was checked."""
     words = ["--out", tmp_path, *job.settings]
     tinyattn("pretrain", job.corpus, *words)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
@@ -411,10 +465,10 @@ def test_a_mistake_with_overwrite_costs_nothing(
         ("parse RUN/none/predictions.tsv --out RUN", "--out RUN would replace the treebank"),
     ],
 )  # fmt: skip
-def test_no_command_writes_over_what_it_reads(
+def test_no_command_overwrites_its_input(
     job: Any, tinyattn: Any, tmp_path: Path, words: str, message: str
 ) -> None:
-    """By whatever name, and before anything else: all files would do otherwise."""
+    """By any name of the file, and before any other error."""
     run = tmp_path / "run"
     shutil.copytree(job.finetuned, run)
     shutil.copy(job.train, run / "predictions.tsv")
@@ -443,8 +497,8 @@ def test_no_command_writes_over_what_it_reads(
 
 
 @pytest.mark.skipif(os.name != "posix", reason="devices of POSIX")
-def test_questions_that_are_piped_in_and_answers_that_are_piped_out(job: Any) -> None:
-    """A terminal can be both at once, and is no file that could be lost."""
+def test_questions_from_a_pipe_and_answers_to_a_pipe(job: Any) -> None:
+    """A terminal can be both at once; it is not a file whose contents could be lost."""
     ours, theirs = os.openpty()
     terminal = Path(os.ttyname(theirs))
     spare("--predictions", terminal, {"the questions": terminal})
@@ -462,7 +516,7 @@ def test_questions_that_are_piped_in_and_answers_that_are_piped_out(job: Any) ->
     ["predictions.tsv", "curves.png", "config.toml", "metrics.jsonl", "checkpoint.safetensors"],
 )
 @pytest.mark.parametrize("command", ["pretrain", "finetune", "convert"])
-def test_somebodys_own_files_are_not_replaced_unasked(
+def test_other_files_are_replaced_only_with_overwrite(
     job: Any, tinyattn: Any, tmp_path: Path, command: str, name: str
 ) -> None:
     (tmp_path / name).write_text("mine")
@@ -471,22 +525,24 @@ def test_somebodys_own_files_are_not_replaced_unasked(
         "finetune": [job.train, "--from", job.pretrained],
         "convert": ["--from", job.pretrained],
     }
-    said = complaint(tinyattn(command, *words[command], "--out", tmp_path, status=USAGE))
-    assert "--overwrite" in said and (name in said or "holds a run already" in said)
+    printed = complaint(tinyattn(command, *words[command], "--out", tmp_path, status=USAGE))
+    assert "--overwrite" in printed and (name in printed or "holds a run already" in printed)
     assert contents(tmp_path) == {tmp_path / name: b"mine"}
 
 
-def test_a_run_that_fails_at_once_leaves_the_one_it_was_to_replace(
+def test_a_run_that_fails_at_once_keeps_the_run_that_it_would_replace(
     job: Any, tinyattn: Any, tmp_path: Path
 ) -> None:
-    """And its settings, log, predictions and curves; a good one takes all their places."""
+    """With its settings, log, predictions and curves; a successful run replaces all of them."""
     words = ["pretrain", job.corpus, *job.settings, "--out", tmp_path]
     tinyattn(*words)
     (tmp_path / "predictions.tsv").write_text("Oz\n")
     before = contents(tmp_path)
     again = [*words, "--overwrite", "--steps", 9]
-    said = complaint(tinyattn(*again, "--set", "pretrain.learning_rate=1e30", status=DATA))
-    assert f"no checkpoint yet, and what {tmp_path} held is as it was; try a smaller" in said
+    printed = complaint(tinyattn(*again, "--set", "pretrain.learning_rate=1e30", status=DATA))
+    assert (
+        f"checkpoint yet; the earlier files in {tmp_path} are unchanged; try a smaller" in printed
+    )
     assert contents(tmp_path) == before
     assert "nothing left to do" in tinyattn(*words, "--resume").stdout
     tinyattn(*again)
@@ -495,7 +551,7 @@ def test_a_run_that_fails_at_once_leaves_the_one_it_was_to_replace(
     assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 9
 
 
-def test_a_run_that_blows_up_can_be_resumed_more_gently(
+def test_a_run_that_diverges_can_be_resumed_with_a_smaller_learning_rate(
     job: Any, tinyattn: Any, tmp_path: Path
 ) -> None:
     words = ["pretrain", job.corpus, *job.settings, "--out", tmp_path]
@@ -508,12 +564,12 @@ def test_a_run_that_blows_up_can_be_resumed_more_gently(
 
 def test_a_finished_run_has_nothing_left_to_do(job: Any, tinyattn: Any, tmp_path: Path) -> None:
     words = ["pretrain", job.corpus, *job.settings, "--out", tmp_path]
-    said = tinyattn(*words).stdout
+    printed = tinyattn(*words).stdout
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    said = said.rstrip() + "; there was nothing left to do\n"
-    assert tinyattn(*words, "--resume").stdout == said
+    printed = printed.rstrip() + "; there was nothing left to do\n"
+    assert tinyattn(*words, "--resume").stdout == printed
     fewer = [*words, "--resume", "--steps", 2, "--set", "pretrain.learning_rate=0.5"]
-    assert tinyattn(*fewer).stdout == said
+    assert tinyattn(*fewer).stdout == printed
     after = {path: path.read_bytes() for path in tmp_path.iterdir()}
     assert after.keys() == before.keys()
     assert all(after[path] == before[path] for path in before if path.suffix != ".png")
@@ -521,22 +577,22 @@ def test_a_finished_run_has_nothing_left_to_do(job: Any, tinyattn: Any, tmp_path
     assert "nothing left to do" in tinyattn(*words, "--resume").stdout
 
 
-def test_a_run_goes_on_as_it_was_begun(job: Any, tinyattn: Any, tmp_path: Path) -> None:
-    """Without its options, and so with its own settings and seed, not with the defaults."""
+def test_a_resumed_run_keeps_its_settings(job: Any, tinyattn: Any, tmp_path: Path) -> None:
+    """Without options it has its own settings and seed, not the defaults."""
     begun = [*job.settings, "--seed", 3]
     for out, again in [("told", begun), ("silent", [])]:
         words = ["pretrain", job.corpus, "--out", tmp_path / out]
         tinyattn(*words, *begun)
         tinyattn(*words, *again, "--resume", "--steps", 5)
-    told, silent = (tmp_path / out / "checkpoint.safetensors" for out in ("told", "silent"))
-    assert told.read_bytes() == silent.read_bytes()
+    shown, silent = (tmp_path / out / "checkpoint.safetensors" for out in ("told", "silent"))
+    assert shown.read_bytes() == silent.read_bytes()
     words = ["pretrain", job.corpus, "--out", tmp_path / "silent", "--resume"]
     other = complaint(tinyattn(*words, "--seed", 0, status=DATA))
-    assert "another seed (3, not 0); ask for the same to go on with it" in other
+    assert "another seed (3, not 0); use the same settings to resume it" in other
 
 
 def shell(*words: Any, **options: Any) -> "subprocess.Popen[str]":
-    """`python -m tinyattn` as a program of its own."""
+    """`python -m tinyattn` as a separate process."""
     return subprocess.Popen(
         [sys.executable, "-m", "tinyattn", *map(str, words)],
         text=True, encoding="utf-8",
@@ -545,7 +601,7 @@ def shell(*words: Any, **options: Any) -> "subprocess.Popen[str]":
 
 
 def wait_for_log(process: "subprocess.Popen[str]", run: Path) -> None:
-    """Until a run has written a line about its steps."""
+    """Wait until a run has logged a step."""
     log, deadline = run / "metrics.jsonl", time.monotonic() + 60
     while not log.exists() or not log.stat().st_size:
         assert process.poll() is None and time.monotonic() < deadline
@@ -558,7 +614,7 @@ def wait_for_log(process: "subprocess.Popen[str]", run: Path) -> None:
     ids=["Ctrl-C", "SIGTERM", "SIGHUP"],
 )
 @pytest.mark.skipif(os.name != "posix", reason="the system sends no such signals")
-def test_a_signal_keeps_a_checkpoint_and_says_how_to_go_on(
+def test_a_signal_saves_a_checkpoint_and_prints_how_to_resume(
     job: Any, tinyattn: Any, as_json: Any, tmp_path: Path, number: int, status: int, name: str
 ) -> None:
     out = tmp_path / "a folder"
@@ -568,21 +624,21 @@ def test_a_signal_keeps_a_checkpoint_and_says_how_to_go_on(
         process.send_signal(number)
         stdout, stderr = process.communicate(timeout=60)
     assert (process.returncode, stdout) == (status, "")
-    told = re.fullmatch(
+    shown = re.fullmatch(
         rf"tinyattn: stopped{name} after step (\d+) of 1000000; go on with: (.*)\n", stderr
     )
-    assert told, stderr
-    step = int(told[1])
+    assert shown, stderr
+    step = int(shown[1])
     assert as_json("info", "--from", out)["step"] == step
-    assert told[2] == f"tinyattn pretrain {job.corpus} {' '.join(job.settings)} --out '{out}' " \
-                      "--steps 1000000 --resume"  # fmt: skip
+    assert shown[2] == f"tinyattn pretrain {job.corpus} {' '.join(job.settings)} --out '{out}' " \
+                       "--steps 1000000 --resume"  # fmt: skip
     words[-1] = step + 2
     assert f"step {step + 2}, loss" in tinyattn(*words, "--resume").stdout
 
 
 @pytest.mark.skipif(os.name != "posix", reason="the system sends no such signals")
 def test_a_signal_that_was_ignored_at_the_start_stays_ignored(job: Any, tmp_path: Path) -> None:
-    """As in `nohup`, or in the background of a script."""
+    """As with `nohup`, or in the background of a script."""
     words = ["pretrain", job.corpus, *job.settings, "--out", tmp_path, "--steps", 10**6]
 
     def ignore() -> None:
@@ -597,9 +653,9 @@ def test_a_signal_that_was_ignored_at_the_start_stays_ignored(job: Any, tmp_path
     assert process.returncode == 143 and "stopped by SIGTERM after step" in stderr
 
 
-@pytest.mark.skipif(os.name != "posix", reason="it has no terminals of this kind")
-def test_a_terminal_that_is_closed_costs_nothing(job: Any, as_json: Any, tmp_path: Path) -> None:
-    """The bar, and what is said at the end, can no longer be written."""
+@pytest.mark.skipif(os.name != "posix", reason="it has no pseudo-terminals")
+def test_a_closed_terminal_does_not_end_a_run(job: Any, as_json: Any, tmp_path: Path) -> None:
+    """The progress bar and the final message can no longer be printed."""
     ours, its = os.openpty()
     pytest.importorskip("termios").tcsetwinsize(its, (24, 80))
     words = ["pretrain", job.corpus, *job.settings, "--out", tmp_path, "--steps", 10**6]
@@ -609,7 +665,7 @@ def test_a_terminal_that_is_closed_costs_nothing(job: Any, as_json: Any, tmp_pat
             wait_for_log(process, tmp_path)
             assert select.select([ours], [], [], 20)[0] and b"/1000000" in os.read(ours, 999)
             os.close(ours)
-            time.sleep(0.3)  # the bar is written ten times a second
+            time.sleep(0.3)  # the bar is printed ten times a second
             process.send_signal(signal.SIGHUP)
             assert process.wait(60) == 129
         finally:
@@ -635,15 +691,15 @@ closed = [os.path.samestat(os.fstat(n), os.stat(os.devnull)) for n in range(3)]
 with open(told, "w") as file:
     json.dump([missing, closed, statuses], file)
 """
-"""Runs commands without the streams that this program was started without."""
+"""Runs commands without the streams that its own process does not have."""
 
 
-@pytest.mark.skipif(os.name != "posix", reason="a shell of the other kind")
+@pytest.mark.skipif(os.name != "posix", reason="it needs a POSIX shell")
 @pytest.mark.parametrize(("closed", "some"), [("2>&-", 1), (">&- 2>&- <&-", 12)])
 def test_commands_run_without_standard_streams(
     job: Any, as_json: Any, tmp_path: Path, closed: str, some: int
 ) -> None:
-    """As in a service; and no file takes the place of one."""
+    """As in a service; no opened file may become a standard stream."""
     bank, out = tmp_path / "small.conllu", tmp_path / "run"
     bank.write_text(treebank.as_conllu(treebank.documents(5)), encoding="utf-8")
     tiny = ["--set=model.layers=1", "--set=model.heads=2", "--set=model.width=8"]
@@ -652,7 +708,7 @@ def test_commands_run_without_standard_streams(
         ["pretrain", job.corpus, *job.settings, "--out", out, "--json"],
         ["finetune", job.train, "--from", out, "--out", tmp_path / "tuned", "--steps", 1],
         ["evaluate", job.dev, "--from", out, "--predictions", tmp_path / "p.tsv"],
-        ["quickstart", *tiny, *few, "--workers", 1],
+        ["quickstart", *tiny, *few, "--workers", 1, "--out", tmp_path / "quick"],
         ["profile", *tiny, "--set=model.context=16", "--batch", 2, "--steps", 1],
         ["compare", "--lengths", "8,16", "--width", 8, "--heads", 2, "--rounds", 1],
         ["claims", "--id", "N-1"],
@@ -662,11 +718,11 @@ def test_commands_run_without_standard_streams(
         ["info", "--from", tmp_path / "nowhere"],
         ["pretrain", "--steps", "no"],
     ]
-    told = tmp_path / "told.json"
+    shown = tmp_path / "told.json"
     texts = json.dumps([[str(word) for word in words] for words in commands[:some]])
-    program = [sys.executable, "-c", WITHOUT_STREAMS, texts, str(told)]
+    program = [sys.executable, "-c", WITHOUT_STREAMS, texts, str(shown)]
     subprocess.run(["sh", "-c", f'"$@" {closed}', "sh", *program], timeout=120, check=True)
-    missing, devnull, statuses = json.loads(told.read_text())
+    missing, devnull, statuses = json.loads(shown.read_text())
     assert "stderr" in missing
     assert all(devnull[("stdin", "stdout", "stderr").index(name)] for name in missing)
     assert statuses == ([0] * 10 + [1, 2])[:some]
@@ -686,7 +742,7 @@ def test_a_full_disk(job: Any) -> None:
 
 
 def limited(limit: int) -> dict[str, Any]:
-    """`ulimit -f`, in bytes: as a disk that fills while a file is written."""
+    """`ulimit -f`, in bytes: like a disk that becomes full while a file is written."""
     resource = pytest.importorskip("resource")
     return {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))}
 
@@ -704,10 +760,10 @@ def limited(limit: int) -> dict[str, Any]:
         ("claims --id S004-hdr --html PAGE", 500, "page.html"),
     ],
 )
-def test_a_disk_that_fills_costs_no_file(
+def test_a_disk_that_becomes_full_damages_no_file(
     job: Any, learned: Path, tmp_path: Path, words: str, limit: int, named: str
 ) -> None:
-    """One line names the file; what was there before is there still, whole."""
+    """One line names the file; the old files are unchanged."""
     run, page = tmp_path / "run", tmp_path / "page.html"
     shutil.copytree(learned, run)
     shutil.copytree(learned, tmp_path / "learned")
@@ -726,42 +782,44 @@ def test_a_disk_that_fills_costs_no_file(
     assert (process.returncode, stdout) == (1, "")
     assert re.fullmatch(rf"tinyattn: .*({named}): (cannot be written: )?File too large\n", stderr)
     after = contents(tmp_path)
-    if "metrics.jsonl" == named:  # its last line was cut short
+    if "metrics.jsonl" == named:  # its last line is incomplete
         log = run / "metrics.jsonl"
         assert after.pop(log).startswith(before.pop(log))
-        before.pop(run / "config.toml"), after.pop(run / "config.toml")  # it had begun
+        before.pop(run / "config.toml"), after.pop(run / "config.toml")  # it had started
     assert after == before
 
 
 def test_the_second_of_two_runs_is_refused_at_once(job: Any, tinyattn: Any, tmp_path: Path) -> None:
-    """And once the first is killed, whatever it left, the folder is free."""
+    """After the first is killed, the folder is free, whatever files it left."""
     out = tmp_path / "out"
     words = ["pretrain", job.corpus, *job.settings, "--out", out]
     with shell(*words, "--steps", 10**6) as process:
-        wait_for_log(process, out)
-        finetune = ["finetune", job.train, "--from", job.pretrained, "--out", out]
-        for again in (words, [*words, "--overwrite"], [*words, "--resume"], finetune,
-                      ["convert", "--from", job.pretrained, "--out", out]):  # fmt: skip
-            said = complaint(tinyattn(*again, status=USAGE))
-            assert f"{out} is being written by process {process.pid} (on " in said
-            assert "wait for it or take another --out" in said
-        process.kill()
+        try:
+            wait_for_log(process, out)
+            finetune = ["finetune", job.train, "--from", job.pretrained, "--out", out]
+            for again in (words, [*words, "--overwrite"], [*words, "--resume"], finetune,
+                          ["convert", "--from", job.pretrained, "--out", out]):  # fmt: skip
+                printed = complaint(tinyattn(*again, status=USAGE))
+                assert f"{out} is being written by process {process.pid} (on " in printed
+                assert "wait for it or use another --out" in printed
+        finally:
+            process.kill()
     tinyattn(*words, "--overwrite")
     assert ".lock" not in {path.name for path in out.iterdir()}
 
 
-def test_a_reader_who_has_seen_enough_hears_no_complaint(job: Any) -> None:
+def test_a_closed_output_pipe_gives_no_error(job: Any) -> None:
     words = ["generate", "--from", job.finetuned, "--prompt", "A", "--count", 10**6]
     with shell(*words) as process:
         assert process.stdout and process.stdout.read(20)
         process.stdout.close()
-        process.stdout = None  # or `communicate` reads from it
+        process.stdout = None  # otherwise `communicate` reads from it
         _, stderr = process.communicate(timeout=60)
     assert stderr == ""
 
 
 @pytest.mark.skipif(os.name != "posix", reason="file names are not bytes there")
-def test_any_locale_and_any_file_name_will_do(job: Any) -> None:
+def test_any_locale_and_any_file_name_work(job: Any) -> None:
     environment = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii"}
     words = ["generate", "--from", job.finetuned, "--prompt"]
     with shell(*words, "Zürich", env=environment) as process:
@@ -770,6 +828,6 @@ def test_any_locale_and_any_file_name_will_do(job: Any) -> None:
         assert process.communicate()[1].startswith("tinyattn: caf\\udce9: no such file;")
 
 
-def test_a_checkpoint_says_its_format() -> None:
-    """Should the format change, old files must be told apart, not misread."""
+def test_a_checkpoint_contains_its_format() -> None:
+    """If the format changes, old files must be recognized, not misread."""
     assert re.fullmatch(r"tinyattn-\d+", FORMAT)

@@ -1,4 +1,4 @@
-"""Kernels switched off at the command line, and what `info` says of them."""
+"""Kernels switched off at the command line, and what `info` prints about them."""
 
 import os
 import subprocess
@@ -17,11 +17,11 @@ AsJson = Callable[..., dict[str, Any]]
 VARIABLE = "TINYATTN_FORMULAS"
 
 
-def kernels_line(said: str) -> str:
-    return next(line for line in said.splitlines() if line.startswith("kernels: "))
+def kernels_line(message: str) -> str:
+    return next(line for line in message.splitlines() if line.startswith("kernels: "))
 
 
-def test_info_says_which_kernels_there_are(tinyattn: Any, as_json: AsJson) -> None:
+def test_info_prints_the_kernels(tinyattn: Any, as_json: AsJson) -> None:
     found = as_json("info")["kernels"]
     assert found["off"] == [] and found.keys() == {"off", "cpu", "cuda"}
     for device in ("cpu", "cuda"):
@@ -43,21 +43,21 @@ def test_info_says_which_kernels_there_are(tinyattn: Any, as_json: AsJson) -> No
 def test_kernels_are_off_while_the_command_runs(
     tinyattn: Any, words: list[str], variable: str | None, off: str, by: str
 ) -> None:
-    said = tinyattn(*words, "info", env={VARIABLE: variable}).stdout
-    assert kernels_line(said).startswith(f"kernels: off: {off}, by {by}; ")
+    message = tinyattn(*words, "info", env={VARIABLE: variable}).stdout
+    assert kernels_line(message).startswith(f"kernels: off: {off}, by {by}; ")
     assert switched_off() == []
 
 
-def test_the_option_comes_beside_the_variable() -> None:
-    """In a process of its own, where the package has read the variable itself."""
+def test_the_option_adds_to_the_variable() -> None:
+    """In a separate process, where the package itself reads the variable."""
 
     def run(variable: str, *words: str) -> Any:
         command = [sys.executable, "-m", "tinyattn", *words]
         environment = os.environ | {VARIABLE: variable}
         return subprocess.run(command, env=environment, capture_output=True, text=True)
 
-    said = run("gelu", "--formulas", "linear", "info").stdout
-    assert kernels_line(said).startswith(
+    message = run("gelu", "--formulas", "linear", "info").stdout
+    assert kernels_line(message).startswith(
         f"kernels: off: gelu, linear, by {VARIABLE} and --formulas"
     )
     refused = run("gleu", "info")
@@ -65,22 +65,22 @@ def test_the_option_comes_beside_the_variable() -> None:
     assert "there is no formula 'gleu'" in refused.stderr
 
 
-def test_a_formula_that_does_not_exist_is_told_in_one_line(tinyattn: Any) -> None:
+def test_a_formula_that_does_not_exist_gives_one_line(tinyattn: Any) -> None:
     for words, variable in ((["--formulas", "linear,gleu"], None), ([], "gleu")):
         refused = tinyattn(*words, "info", env={VARIABLE: variable}, status=2)
         assert refused.stdout == "" and refused.stderr.count("\n") == 1
         assert "--formulas: there is no formula 'gleu'" in refused.stderr
     assert switched_off() == []
-    for name in ("adamw", "clip_factor"):  # a formula of training is known, too
+    for name in ("adamw", "clip_factor"):  # formulas of training are known too
         tinyattn("--formulas", name, "info")
 
 
-def test_the_option_stands_before_the_command(tinyattn: Any) -> None:
+def test_the_option_comes_before_the_command(tinyattn: Any) -> None:
     refused = tinyattn("generate", "--prompt", "A", "--formulas", "all", status=2)
-    assert "No such option '--formulas'; --formulas stands before the command" in refused.stderr
+    assert "No such option '--formulas'; --formulas goes before the command" in refused.stderr
 
 
-def test_a_run_says_which_formulas_computed(
+def test_a_run_records_which_formulas_computed(
     job: Any, tinyattn: Any, as_json: AsJson, tmp_path: Path
 ) -> None:
     words = ["pretrain", job.corpus, *job.settings, "--out", tmp_path]
@@ -97,13 +97,13 @@ def test_info_lists_every_formula_and_its_kernels(tinyattn: Any, as_json: AsJson
     assert {(row["name"], row["device"]) for row in rows if row["device"]} == {*KERNELS}
     lines = tinyattn("info", "--kernels").stdout.splitlines()
     assert len(lines) == 1 + len(rows) and lines[0].split()[:2] == ["formula", "kernel"]
-    assert any(line.split()[:2] == ["attention", "cuda"] and "alike" in line for line in lines)
+    assert any(line.split()[:2] == ["attention", "cuda"] and "axes" in line for line in lines)
     assert ["exp", "none"] in [line.split() for line in lines]
     assert "give either" in tinyattn("info", "--kernels", "--recipe", "a5", status=2).stderr
 
 
 def test_a_formula_is_looked_up_where_it_is_named() -> None:
-    """Before the context is entered, so that a plain call is no way to switch off nothing."""
+    """Before the context is entered, so that also a plain call raises the error."""
     with pytest.raises(ValueError, match="there is no formula 'gleu'; did you mean 'gelu'"):
         formulas("linear,gleu")
     wrong: Any = ["gelu", "linear"]

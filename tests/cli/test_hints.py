@@ -1,4 +1,4 @@
-"""What a message tells to type exists, and fits the command that shows the message."""
+"""The options that messages recommend exist, and the command of the message has them."""
 
 import ast
 import inspect
@@ -28,7 +28,7 @@ SHOWN = {
     "cli/__init__.py": {
         "--overwrite": {"quickstart", "parse", "pretrain", "finetune"},
         "--resume": {"pretrain", "finetune"},
-        "--set": {"pretrain", "finetune", "quickstart", "profile"},  # those that have settings
+        "--set": {"pretrain", "finetune", "quickstart", "profile"},  # commands that have settings
         "--workers": {"pretrain", "finetune", "quickstart", "evaluate", "parse", "profile"},
     },
     "cli/options.py": {
@@ -44,31 +44,38 @@ SHOWN = {
         "--penalty": {"pretrain", "finetune", "quickstart", "profile", "parse"},
         "--set": {"pretrain", "finetune", "quickstart", "profile"},
     },
-    "attention/bilinear.py": {"--positions": {"pretrain"}},  # of the model that convert is given
+    "attention/bilinear.py": {"--positions": {"pretrain"}},  # about the model for convert
+    "attention/lookup.py": {"--import": {"tinyattn"}},
     "data/vocabulary.py": {"--unknown": {"pretrain", "finetune", "evaluate", "generate"}},
     "data/world.py": {"--out": {"world", "quickstart"}, "--overwrite": {"world", "quickstart"}},
-    "parsing/task.py": {"--from": {"parse"}},
+    "parsing/parse_task.py": {"--from": {"parse"}},
     "tasks/evaluation.py": {"--predictions": {"evaluate"}},
     "tasks/lock.py": {"--out": OWN_RUN, "--overwrite": {"pretrain", "finetune"}},
-    "tasks/recipe.py": {"--recipe": {"pretrain", "finetune", "profile"}},  # those with --config
+    "tasks/recipe.py": {"--recipe": {"pretrain", "finetune", "profile"}},  # commands with --config
     "tasks/running.py": {"--set": {"pretrain", "finetune", "quickstart"}},
     "tasks/runs.py": {
         "--out": OWN_RUN,
         "--overwrite": OWN_RUN,
         "--resume": {"pretrain", "finetune"},
     },
-    "parallel/ranks.py": {"--workers": {"pretrain", "finetune"}},
+    "parallel/mpi.py": {"--workers": {"pretrain", "finetune"}},
 }
-"""By file, the options that messages outside a command's own function name; and the commands that
-can show these messages, or are named in them."""
+"""By file, the options in messages outside the function of a command, and the commands that
+can print these messages, or are named in them."""
+EXAMPLES = {
+    "cli/convert_command.py": {"--positions": "pretrain"},
+    "cli/train.py": {"--wrong": "evaluate"},
+}
+"""By file, the options in its messages that belong to an example of another command."""
 
 
 def options_of(command: str) -> set[str]:
-    return {option for p in main.commands[command].params for option in p.opts}
+    parameters = (main if command == "tinyattn" else main.commands[command]).params
+    return {option for p in parameters for option in p.opts}
 
 
 def named(source: str) -> set[str]:
-    """The options in texts of a program that are no docstrings."""
+    """The options in the strings of a program, without docstrings."""
     tree = ast.parse(source)
     nodes = list(ast.walk(tree))
     docs = {id(n.value) for n in nodes if isinstance(n, ast.Expr)}
@@ -78,8 +85,8 @@ def named(source: str) -> set[str]:
 
 
 def functions(source: str, names: set[str]) -> Iterator[str]:
-    """The functions of a module that are not called so, one by one, without the options that
-    decorate them; `wrong` is no option, and names one in messages."""
+    """The functions of a module whose names are not excluded, without the options that decorate
+    them; `wrong` is no option, it names one in messages."""
     for node in ast.parse(source).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name not in names:
             node.decorator_list = [d for d in node.decorator_list
@@ -101,7 +108,7 @@ def test_other_messages_name_options_of_the_commands_that_show_them() -> None:
             continue
         source = path.read_text("utf-8")
         if file.endswith("_command.py") or (file.startswith("cli/") and file not in SHOWN):
-            continue  # a command, and what it alone uses
+            continue  # a command, and what only this command uses
         parts = functions(source, {"main", "stage_options", "set_option", "recipe_option"})
         options = {option for part in parts for option in named(part)} - {"--help"}
         if options:
@@ -112,12 +119,12 @@ def test_other_messages_name_options_of_the_commands_that_show_them() -> None:
             assert [c for c in sorted(commands) if option not in options_of(c)] == []
 
 
-COMMANDS = sorted([*(ROOT / "cli").glob("*.py"), *ROOT.glob("*/*_command.py")])
+COMMANDS = sorted({*(ROOT / "cli").glob("*.py"), *ROOT.glob("*/*_command.py")})
 
 
 @pytest.mark.parametrize("module", COMMANDS, ids=lambda path: path.name)
-def test_what_a_commands_file_names_its_commands_have(module: Path) -> None:
-    """Also in the functions that stand beside the command."""
+def test_a_commands_file_names_only_options_of_its_commands(module: Path) -> None:
+    """Also in the functions beside the command."""
     file = str(module.relative_to(ROOT))
     source = module.read_text("utf-8")
     here = [name for name, command in main.commands.items()
@@ -125,7 +132,10 @@ def test_what_a_commands_file_names_its_commands_have(module: Path) -> None:
     if file in SHOWN or "claims" in file or not here:
         return
     own = {option for command in here for option in options_of(command)}
-    own |= {option for p in main.params for option in p.opts}  # which stand before the command
+    own |= options_of("tinyattn")  # these come before the command
+    for option, command in EXAMPLES.get(file, {}).items():
+        assert option in options_of(command)
+        own.add(option)
     for part in functions(source, {main.commands[name].callback.__name__ for name in here}):
         assert named(part) <= own
 
@@ -134,7 +144,7 @@ def too_large(*_: Any) -> None:
     raise BatchTooLarge(Batch(np.ones((8, 4), int), np.ones((8, 4), int)), 4)
 
 
-def test_a_batch_that_is_too_large_is_told_the_setting_of_its_command(
+def test_the_error_for_a_batch_that_is_too_large_names_the_setting_of_its_command(
     job: Any, tinyattn: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Fit, "run", too_large)
@@ -143,14 +153,14 @@ def test_a_batch_that_is_too_large_is_told_the_setting_of_its_command(
         "finetune": ("finetune", job.train, "--from", job.pretrained),
         "scratch": ("finetune", job.train, "--corpus", job.corpus),
     }.items():
-        told = tinyattn(*words, *job.settings, "--out", tmp_path / table, status=DATA).stderr
-        assert f"one of 4 would fit: --set {table}.batch=4\n" in told
-        assert told.count("--set") == 1
+        message = tinyattn(*words, *job.settings, "--out", tmp_path / table, status=DATA).stderr
+        assert f"one of 4 would fit: --set {table}.batch=4\n" in message
+        assert message.count("--set") == 1
 
 
-def test_not_even_one_text() -> None:
+def test_the_error_if_not_even_one_sequence_fits() -> None:
     batch = Batch(np.ones((8, 4), int), np.ones((8, 4), int))
-    assert "not even one text of 4 symbols fits" in str(BatchTooLarge(batch, 0))
+    assert "not even one sequence of 4 tokens fits" in str(BatchTooLarge(batch, 0))
 
 
 @pytest.mark.parametrize(
@@ -158,12 +168,12 @@ def test_not_even_one_text() -> None:
     [("pretrain x", True), ("finetune x", True), ("profile", True), ("quickstart", False),
      ("info", False)],
 )  # fmt: skip
-def test_a_file_as_a_recipe_is_told_where_it_goes_if_it_can(
+def test_the_error_for_a_file_as_a_recipe_names_config_if_possible(
     tinyattn: Any, words: str, takes: bool
 ) -> None:
-    told = tinyattn(*words.split(), "--recipe", "my.toml", status=USAGE).stderr
-    assert "must be a name that `tinyattn info` lists; got 'my.toml'" in told
-    assert ("a file goes with --config" in told) == takes
+    message = tinyattn(*words.split(), "--recipe", "my.toml", status=USAGE).stderr
+    assert "must be a name that `tinyattn info` lists; got 'my.toml'" in message
+    assert ("a file goes with --config" in message) == takes
 
 
 @pytest.mark.parametrize("command", ["pretrain", "finetune", "quickstart", "profile"])
@@ -173,7 +183,7 @@ def test_the_example_of_a_setting_is_one_that_the_command_uses(tinyattn: Any, co
     assert f"such as {table}.learning_rate=3e-3" in text
 
 
-def test_only_a_command_with_workers_is_told_to_take_fewer(
+def test_only_a_command_with_workers_recommends_fewer(
     job: Any, tinyattn: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def start(thread: threading.Thread) -> None:
@@ -183,6 +193,6 @@ def test_only_a_command_with_workers_is_told_to_take_fewer(
         threading.Thread().start()
 
     monkeypatch.setattr(threading.Thread, "start", start)
-    monkeypatch.setattr(sys.modules["tinyattn.cli.world"], "make_world", make_world)
-    told = tinyattn("world", "--out", "nowhere", status=DATA).stderr
-    assert "starts no more threads\n" in told
+    monkeypatch.setattr(sys.modules["tinyattn.cli.world_command"], "make_world", make_world)
+    message = tinyattn("world", "--out", "nowhere", status=DATA).stderr
+    assert "starts no more threads\n" in message

@@ -1,4 +1,4 @@
-"""`tinyattn parse`: a small job on a made-up treebank, and what can be wrong with it."""
+"""`tinyattn parse`: a small job on a made-up treebank, and its errors."""
 
 import json
 from collections.abc import Callable
@@ -37,15 +37,17 @@ def test_the_job(tinyattn: Any, as_json: AsJson, file: Path, tmp_path: Path) -> 
         entries = (tmp_path / "runs" / name / "metrics.jsonl").read_text().splitlines()
         assert json.loads(entries[-1])["epoch"] == 8
     (judged,) = as_json("parse", file, "--from", tmp_path / "runs" / "none")["rows"]
-    assert judged["uas"]["accuracy"] >= learnt["uas"]["accuracy"] - 0.1  # it knows most of them
+    assert judged["uas"]["accuracy"] >= learnt["uas"]["accuracy"] - 0.1  # most of them are right
     assert judged["uas"]["total"] > 4 * learnt["uas"]["total"]  # all sentences, not a fifth
-    told = tinyattn("info", "--from", tmp_path / "runs" / "none", status=1)
-    assert "holds a parser, which `tinyattn parse --from` can use" in told.stderr
+    outcome = tinyattn("info", "--from", tmp_path / "runs" / "none", status=1)
+    assert "holds a parser, which `tinyattn parse --from` can use" in outcome.stderr
     refused = tinyattn("parse", file, "--out", tmp_path / "runs", status=2)
     assert "holds a run already" in refused.stderr
 
 
-def test_the_table_has_the_penalties_that_the_attention_can_have(tinyattn: Any, file: Path) -> None:
+def test_the_table_has_the_penalties_that_the_attention_type_supports(
+    tinyattn: Any, file: Path
+) -> None:
     table = tinyattn("parse", file, "--epochs", 1, "--attention", "linformer,rows=4").stdout
     assert "penalty: none" in table and "penalty: focus" in table
     assert "penalty: near" not in table and "penalty: both" not in table
@@ -71,7 +73,7 @@ def test_the_table_has_the_penalties_that_the_attention_can_have(tinyattn: Any, 
         ("FILE --penalty focus=-1", 2, "focus must be at least 0 and finite; got -1.0"),
     ],
 )  # fmt: skip
-def test_what_can_be_wrong(
+def test_mistakes_give_one_line(
     tinyattn: Any, file: Path, tmp_path: Path, words: str, status: int, message: str
 ) -> None:
     broken, one = tmp_path / "broken.conllu", tmp_path / "one.conllu"

@@ -1,4 +1,4 @@
-"""The command that says where the time of a step goes."""
+"""The command that measures where the time of a step goes."""
 
 import json
 import re
@@ -18,7 +18,7 @@ SMALL = [
 
 @pytest.fixture(autouse=True)
 def small_products(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rate is measured in no time."""
+    """Measuring the peak rate takes no time."""
     monkeypatch.setattr(module, "PRODUCT", 64)
 
 
@@ -38,40 +38,42 @@ def test_json(as_json: AsJson) -> None:
 
 
 def test_table(tinyattn: Any) -> None:
-    said = tinyattn("profile", "--recipe", "a5", *SMALL).stdout
-    lines = said.splitlines()
+    printed = tinyattn("profile", "--recipe", "a5", *SMALL).stdout
+    lines = printed.splitlines()
     assert re.match(
-        r"a5: [\d,]+ parameters, adamw, 4 random texts of 16 symbols, .* 2 workers", said
+        r"a5: [\d,]+ parameters, adamw, 4 random sequences of 16 tokens, .* 2 workers", printed
     )
-    assert lines[2].split() == ["a", "step", "calls", "time", "share", "bytes", "multiply-adds",
-                                "a", "second", "by"]  # fmt: skip
+    assert lines[2].split() == ["operation", "calls", "time", "share", "bytes", "multiply-adds",
+                                "per", "second", "by"]  # fmt: skip
     row = next(line for line in lines if line.startswith("linear        forward"))
     assert row.split()[2] == "14" and row.endswith(" G  kernel")
     assert next(line for line in lines if line.startswith("transpose")).endswith("  formula")
     table = lines[2 : lines.index("", 3)]
-    assert len({line.index("%") for line in table[1:]}) == 1  # columns stand under one another
+    assert len({line.index("%") for line in table[1:]}) == 1  # columns are aligned
     assert table[-1].startswith("total") and "100.0%" in table[-1]
-    assert not any(line.startswith("rotate") for line in table)  # a5 learns its positions
-    assert "floor " in said and "GFLOP/s" in said
+    assert not any(line.startswith("rotate") for line in table)  # a5 has learned positions
+    assert "floor " in printed and "GFLOP/s" in printed
 
 
-def test_who_computed_and_why_not_a_kernel(as_json: AsJson, tinyattn: Any) -> None:
+def test_it_names_kernel_or_formula_and_the_reason(as_json: AsJson, tinyattn: Any) -> None:
     def by(*words: str) -> dict[str, set[str]]:
         found: dict[str, set[str]] = {}
         for row in json.loads(tinyattn(*words, "profile", *SMALL, "--json").stdout)["rows"]:
             found.setdefault(row["name"], set()).add(row["by"])
         return found
 
-    plain, told = by(), by("--formulas", "layer_norm")
+    plain, off = by(), by("--formulas", "layer_norm")
     assert plain["layer_norm"] == {"kernel"} and plain["add"] == {"formula"}
-    assert told == plain | {"layer_norm": {"formula: switched off"}}
-    assert plain["optimizer"] == {"kernel"} and plain["clipping"] == {"formula"}
+    assert off == plain | {"layer_norm": {"formula: switched off"}}
+    assert plain["muon"] == {"kernel"} and plain["clip_factor"] == {"formula"}
 
 
 def test_a_penalty_is_part_of_the_step(as_json: AsJson) -> None:
-    plain, told = (as_json("profile", *SMALL, *words) for words in ([], ["--penalty", "focus=0.1"]))
+    plain, penalised = (
+        as_json("profile", *SMALL, *words) for words in ([], ["--penalty", "focus=0.1"])
+    )
     assert "softmax" not in {row["name"] for row in plain["rows"]}
-    assert "softmax" in {row["name"] for row in told["rows"]}
+    assert "softmax" in {row["name"] for row in penalised["rows"]}
 
 
 def test_any_attention(as_json: AsJson) -> None:

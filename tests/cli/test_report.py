@@ -1,4 +1,4 @@
-"""`evaluate --report`: what it prints, and what it needs to be told."""
+"""`evaluate --report`: what it prints, and which options it needs."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 AsJson = Callable[..., dict[str, Any]]
 
 
-def test_a_report_stands_beside_the_score(
+def test_a_report_is_printed_beside_the_score(
     job: Any, tinyattn: Any, as_json: AsJson, tmp_path: Path
 ) -> None:
     plain = ["evaluate", job.dev, "--from", job.finetuned, "--predictions", tmp_path / "p"]
@@ -19,14 +19,14 @@ def test_a_report_stands_beside_the_score(
     assert found == as_json(*plain)
     answers = report["answers"]
     assert answers["right"]["count"] == found["correct"]
-    assert sum(answers[kind]["count"] for kind in ("right", "seen_but_wrong", "invented",
+    assert sum(answers[group]["count"] for group in ("right", "seen_but_wrong", "invented",
                                                    "empty")) == 4  # fmt: skip
     assert as_json(*words)["report"] == report
 
-    said = tinyattn(*words)
-    assert said.stderr == ""
-    assert said.stdout.startswith(tinyattn(*plain).stdout)
-    assert f"training texts: {job.corpus}, {job.train}\n" in said.stdout
+    outcome = tinyattn(*words)
+    assert outcome.stderr == ""
+    assert outcome.stdout.startswith(tinyattn(*plain).stdout)
+    assert f"training texts: {job.corpus}, {job.train}\n" in outcome.stdout
     assert "birthplace" not in tinyattn(*plain).stdout
 
 
@@ -37,8 +37,8 @@ def test_a_model_that_was_not_pretrained_has_no_corpus(
     words = ["evaluate", job.dev, "--from", tmp_path / "f", "--report", "--train", job.train]
     assert as_json(*words)["report"]["answers"]["only_in_corpus"]["count"] == 0
     assert f"training texts: {job.train}\n" in tinyattn(*words).stdout
-    said = tinyattn(*words, "--corpus", job.corpus).stderr
-    assert said == "note: the model was not pretrained, so it has not read --corpus\n"
+    outcome = tinyattn(*words, "--corpus", job.corpus).stderr
+    assert outcome == "note: the model was not pretrained, so it was not trained on --corpus\n"
 
 
 def test_other_texts_than_those_of_the_run_are_noticed(
@@ -46,17 +46,19 @@ def test_other_texts_than_those_of_the_run_are_noticed(
 ) -> None:
     plain = ["evaluate", job.dev, "--predictions", tmp_path / "p", "--report", "--from"]
     other = [*plain, job.finetuned, "--train", job.dev, "--corpus", job.corpus]
-    said = tinyattn(*other).stderr
-    assert said.startswith("note: the model was taught by other pairs")
-    assert said.count("\n") == 1
+    outcome = tinyattn(*other).stderr
+    assert outcome.startswith("note: the model was finetuned on other pairs")
+    assert outcome.count("\n") == 1
     odd = tmp_path / "odd.txt"
     odd.write_text(job.corpus.read_text()[:-40])
-    said = tinyattn(*plain, job.finetuned, "--train", job.train, "--corpus", odd).stderr
-    assert said.startswith("note: the model was pretrained on another text than that of --corpus")
-    assert said.count("\n") == 1
+    outcome = tinyattn(*plain, job.finetuned, "--train", job.train, "--corpus", odd).stderr
+    assert outcome.startswith(
+        "note: the model was pretrained on another text than that of --corpus"
+    )
+    assert outcome.count("\n") == 1
     only_pretrained = [*plain, job.pretrained, "--train", job.train, "--corpus", job.corpus]
-    said = tinyattn(*only_pretrained).stderr
-    assert said.count("\n") == 1 and "never taught to answer" in said
+    outcome = tinyattn(*only_pretrained).stderr
+    assert outcome.count("\n") == 1 and "never taught to answer" in outcome
 
 
 @pytest.mark.parametrize(
@@ -64,7 +66,7 @@ def test_other_texts_than_those_of_the_run_are_noticed(
     [
         ("DEV --report", 2, "--report needs --train PAIRS, those that the model was finetuned on, "
                             "and --corpus FILE if it was pretrained"),
-        ("DEV --report --train TRAIN", 2, "the model was pretrained; --report needs that text: "
+        ("DEV --report --train TRAIN", 2, "the model was pretrained; --report needs its corpus: "
                                           "--corpus FILE"),
         ("DEV --report --corpus CORPUS", 2, "--report needs --train PAIRS"),
         ("DEV --train TRAIN", 2, "--train and --corpus are for --report; give that too"),
@@ -75,7 +77,7 @@ def test_other_texts_than_those_of_the_run_are_noticed(
         ("DEV --report --train TRAIN --corpus MISSING", 1, "missing.txt: no such file"),
     ],
 )  # fmt: skip
-def test_a_report_that_cannot_be_made_is_refused_before_the_questions_are_asked(
+def test_a_report_that_cannot_be_made_is_refused_before_questions_are_answered(
     job: Any, tinyattn: Any, tmp_path: Path, words: str, status: int, message: str
 ) -> None:
     names = {"DEV": job.dev, "TRAIN": job.train, "TEST": job.test, "CORPUS": job.corpus,

@@ -1,4 +1,4 @@
-"""NVIDIA's own compiler takes the programs: it needs no GPU, and knows fewer words than g++."""
+"""NVIDIA's own compiler accepts the CUDA sources: it needs no GPU, and is stricter than g++."""
 
 import ctypes
 import importlib.util
@@ -38,7 +38,7 @@ SOURCES = {"attention": attention.SOURCE, "cross_entropy": cross_entropy.SOURCE,
 BODIES = {
     "gelu exact": ("T x, T& y, T& slope", gelu.EXACT),
     "gelu tanh": ("T x, T& y, T& slope", gelu.TANH),
-    "rotate": ("T even, T odd, T cosine, T sine, T& y_even, T& y_odd", f"{rotary.TURN};"),
+    "rotate": ("T even, T odd, T cosine, T sine, T& y_even, T& y_odd", f"{rotary.ROTATE};"),
     "sgd": ("T g, T rate, T decay, T momentum, T& w, T& m", optimizers.SGD),
     "adamw": ("T g, T beta1, T rest1, T beta2, T rest2, double rate, T corrected, T eps, T decay, "
               "T& w, T& m, T& v", optimizers.ADAMW),
@@ -48,7 +48,7 @@ BODIES = {
 
 
 def compile_with(source: str) -> str:
-    """What the compiler says; nothing if all is well."""
+    """The messages of the compiler; empty if there is no error."""
     assert NVRTC is not None
     program = ctypes.c_void_p()
     NVRTC.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"k.cu", 0, None, None)
@@ -67,7 +67,7 @@ def compile_with(source: str) -> str:
 @pytest.mark.parametrize("name", [*SOURCES, *BODIES])
 def test_a_program_is_cuda(name: str, number: str) -> None:
     source = SOURCES.get(name, "")
-    if name in BODIES:  # as CuPy writes it around them
+    if name in BODIES:  # as CuPy adds it around them
         arguments, body = BODIES[name]
         source = f"__device__ void body({arguments}) {{ {body} }}\n"
     assert compile_with(f"typedef {number} T;\n{COMMON}\n{source}") == ""

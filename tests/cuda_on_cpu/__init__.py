@@ -1,20 +1,19 @@
 """The real CuPy, executed on the CPU.
 
-A GPU is rarely at hand, and what would run on it should not go untested until one is. CuPy's own
-code is used as it is: it checks arguments, chooses types, and writes CUDA C++ for what is asked of
-it. Below that everything is replaced: CUDA's functions (functions.py), the compiler of kernels, for
-which g++ stands in (compiler.py, language.h), the threads of a block (threads.cpp), and matrix
-products (products.py).
+It tests the code for GPUs on computers without a GPU. CuPy's own code is unchanged: it checks
+arguments, chooses dtypes, and writes CUDA C++ for each call. Everything below it is replaced: the
+functions of CUDA (functions.py), the compiler of kernels, by g++ (compiler.py, language.h), the
+threads of a thread block (threads.cpp), and matrix products (products.py).
 
-    start()                 # before anyone imports cupy
+    start()                 # before cupy is imported
     import cupy
     cupy.exp(cupy.zeros(3)) # compiles a kernel, and runs it
 
-So the values are right where the kernels are, launches and copies can be counted, and only time and
-what threads do at the same time are not a GPU's. Not covered: sorting and random numbers of CuPy's
-own, which are compiled for GPUs long before, its faster reductions, streams, and races.
+So right kernels give right values, and launches and copies can be counted. Only the time and the
+simultaneous work of threads differ from a GPU. Not covered: CuPy's own sorting and random numbers,
+which are compiled for GPUs in advance, its faster reductions, streams, and races.
 
-It leans on how CuPy is made inside, hence on one version.
+It depends on CuPy's internals, and so on one version.
 """
 
 from __future__ import annotations
@@ -37,11 +36,11 @@ needs_it = [
         "not os.environ.get('TINYATTN_CUDA_ON_CPU')", reason="python tests/cuda_on_cpu runs it"
     ),
 ]
-"""For tests of this itself, and those that count."""
+"""For tests of this package, and tests that count."""
 
 
 class Missing(Exception):
-    """Something that this needs is not installed; one line says what."""
+    """Something that this needs is not installed; the message is one line."""
 
 
 def check() -> None:
@@ -57,7 +56,7 @@ def check() -> None:
 def start() -> None:
     """Make `import cupy` find a device. Raises: Missing, see `check`."""
     check()
-    os.environ["CUPY_ACCELERATORS"] = ""  # plain reductions: the others are compiled already
+    os.environ["CUPY_ACCELERATORS"] = ""  # plain reductions
     os.environ.setdefault("CUPY_CACHE_DIR", str(Path.home() / ".cache" / "tinyattn-cuda-on-cpu"))
     from cupy_backends.cuda.api import driver, runtime
 

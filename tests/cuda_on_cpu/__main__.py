@@ -1,4 +1,4 @@
-"""python tests/cuda_on_cpu [OPTIONS OF PYTEST]: what is tested on a GPU, tested on the CPU."""
+"""python tests/cuda_on_cpu [OPTIONS OF PYTEST]: the tests for a GPU, on the CPU."""
 
 import os
 import sys
@@ -15,6 +15,6 @@ try:
     cuda_on_cpu.check()
 except cuda_on_cpu.Missing as error:
     sys.exit(print(f"skipped: {error}"))
-os.environ["TINYATTN_CUDA_ON_CPU"] = "1"  # conftest.py starts it before anyone imports CuPy
+os.environ["TINYATTN_CUDA_ON_CPU"] = "1"  # conftest.py starts it before CuPy is imported
 options = ["--rootdir", str(TESTS.parent), "-m", "gpu"]
 sys.exit(pytest.main([*options, *(sys.argv[1:] or [str(TESTS)])]))

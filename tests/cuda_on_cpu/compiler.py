@@ -1,7 +1,7 @@
-"""g++ in the place of NVRTC: CUDA C++ becomes a library that the CPU can call.
+"""g++ instead of NVRTC: it compiles CUDA C++ to a library for the CPU.
 
-What CuPy generates, and what is written by hand, is compiled as it is, behind `language.h`. CuPy
-keeps what was compiled on disk, and so it is compiled once.
+Sources that CuPy generates, and sources written by hand, are compiled unchanged after `language.h`.
+CuPy stores compiled libraries on disk, so each is compiled once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SHARED = re.compile(r"extern\s+__shared__\s+([\w ]+?)\s*(\w+)\s*\[\s*\]\s*;")
 
 
 class NotCompiled(Exception):
-    """What g++ said."""
+    """g++ failed; the message is its output."""
 
 
 def compiled(source: str, *options: str) -> bytes:
@@ -44,7 +44,7 @@ def compiled(source: str, *options: str) -> bytes:
 
 
 def loaded(library: bytes, mode: int = ctypes.DEFAULT_MODE) -> ctypes.PyDLL:
-    """A library that was compiled. Calls hold the interpreter: they share the block's threads."""
+    """A compiled library. Calls hold the GIL, because they share the threads of a block."""
     file, path = tempfile.mkstemp(suffix=".so")
     os.write(file, library)
     os.close(file)
@@ -55,7 +55,7 @@ def loaded(library: bytes, mode: int = ctypes.DEFAULT_MODE) -> ctypes.PyDLL:
 
 
 class Program:
-    """What CuPy's compiler module calls a program, with g++ behind it."""
+    """A program of CuPy's compiler module, compiled by g++."""
 
     def __init__(
         self, source: str, name: str = "", headers: Any = (), include_names: Any = (),
@@ -64,8 +64,8 @@ class Program:
         self.source, self.expressions = source, list(name_expressions or ())
 
     def compile(self, options: Any = (), log: Any = None) -> tuple[bytes, dict[str, str] | None]:
-        """The library, and what kernels made of templates are called in it."""
-        if not self.source:  # how CuPy asks which compiler this is
+        """The library, and the names of kernels from templates in it."""
+        if not self.source:  # CuPy's question for the version of the compiler
             return b"// g++ " + _fingerprint(), None
         kernels = {name: name for name in KERNEL.findall(self.source)}
         made = {expression: f"template_{i}" for i, expression in enumerate(self.expressions)}
@@ -91,7 +91,7 @@ class Program:
 
 
 def _fingerprint() -> bytes:
-    """What of ours a kernel that was compiled depends on."""
+    """A hash of the files here on which a compiled kernel depends."""
     ours = b"".join((HERE / name).read_bytes() for name in ("language.h", "compiler.py"))
     return hashlib.sha256(ours).hexdigest().encode()
 

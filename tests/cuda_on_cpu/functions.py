@@ -1,8 +1,8 @@
-"""The functions of CUDA's runtime and driver, done on the CPU.
+"""The functions of CUDA's runtime and driver, on the CPU.
 
-Memory is the computer's own, a copy is a copy, and a launch is a call. CuPy's compiled modules look
-these functions up in a table that `cupy_backends` offers to other modules: to each name belong a C
-signature and an address. Before CuPy itself is imported, addresses of our own are put there.
+Device memory is host memory, and a launch is a function call. CuPy's compiled modules look these
+functions up in a table of `cupy_backends`, with a C signature and an address for each name. Before
+CuPy itself is imported, the addresses are replaced by those of functions of this file.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from typing import Any
 TO_HOST, TO_DEVICE = 2, 1  # cudaMemcpyKind
 WARP, MOST_THREADS = 32, 1024
 
-ATTRIBUTES = {  # cudaDeviceAttr: what a device of compute capability 9.0 answers
+ATTRIBUTES = {  # cudaDeviceAttr: the values of a device of compute capability 9.0
     1: MOST_THREADS, 2: 1024, 3: 1024, 4: 64,  # threads of a block: in all, and along each axis
     5: 2**31 - 1, 6: 65535, 7: 65535,  # blocks of a grid along each axis
-    8: 48 << 10,  # shared memory of a block, in bytes
+    8: 48 << 10,  # shared memory of a thread block, in bytes
     10: WARP, 16: 132,  # multiprocessors
     75: 9, 76: 0,
 }  # fmt: skip
@@ -31,7 +31,7 @@ ATTRIBUTES = {  # cudaDeviceAttr: what a device of compute capability 9.0 answer
 
 @dataclass
 class Record:
-    """What was asked of the device."""
+    """The launches and copies of the device."""
 
     launches: list[str] = field(default_factory=list)  # names of kernels, and of products
     to_device: list[int] = field(default_factory=list)  # bytes of each copy
@@ -39,7 +39,7 @@ class Record:
 
 
 class Device:
-    """The device that there is not: its memory, its kernels, and what it was asked to do."""
+    """The simulated device: its memory, its kernels, and a record of its work."""
 
     def __init__(self) -> None:
         self.records: list[Record] = []
@@ -49,7 +49,7 @@ class Device:
 
     @contextmanager
     def recorded(self, *, dry: bool = False) -> Iterator[Record]:
-        """Write down launches and copies. With `dry` kernels are compiled and not run."""
+        """Record launches and copies. With `dry` kernels are compiled and not run."""
         record, before = Record(), self.dry
         self.records.append(record)
         self.dry = dry or before
@@ -60,7 +60,7 @@ class Device:
             self.dry = before
 
     def note(self, launch: str) -> bool:
-        """Write down a launch; whether it is to be done."""
+        """Record a launch. Returns: whether it is to be run."""
         for record in self.records:
             record.launches.append(launch)
         return not self.dry
@@ -76,7 +76,7 @@ _libc.free.argtypes = [ctypes.c_void_p]
 
 
 def function(body: Callable[..., Any]) -> Callable[..., Any]:
-    """One that CuPy may call, under the name that it has there."""
+    """A function that CuPy may call, under the name that it has in CUDA."""
     FUNCTIONS[body.__name__] = body
     return body
 
@@ -175,7 +175,7 @@ def eventElapsedTime(start: int, end: int) -> float:
     return 0.0
 
 
-# Memory. What is new holds NaNs: whoever reads before writing is found out.
+# Memory. New memory contains NaNs, so reading before writing gives NaN.
 
 
 @function
@@ -217,18 +217,18 @@ def memGetInfo() -> tuple[int, int]:
 
 
 @function
-def memcpy(to: int, source: int, size: int, kind: int) -> None:
+def memcpy(to: int, source: int, size: int, way: int) -> None:
     for record in DEVICE.records:
-        if kind == TO_HOST:
+        if way == TO_HOST:
             record.to_host.append(size)
-        elif kind == TO_DEVICE:
+        elif way == TO_DEVICE:
             record.to_device.append(size)
     ctypes.memmove(to, source, size)
 
 
 @function
-def memcpyAsync(to: int, source: int, size: int, kind: int, stream: int) -> None:
-    memcpy(to, source, size, kind)
+def memcpyAsync(to: int, source: int, size: int, way: int, stream: int) -> None:
+    memcpy(to, source, size, way)
 
 
 @function
@@ -244,7 +244,7 @@ def memsetAsync(address: int, value: int, size: int, stream: int) -> None:
 
 @function
 def pointerGetMemoryType(address: int) -> int:
-    return 0  # none that CUDA knows: whoever copies from it may not go on before it is done
+    return 0  # not known to CUDA: a copy from it must be complete before the caller continues
 
 
 # Kernels, which compiler.py loads.
@@ -295,19 +295,19 @@ _keep_for_ever.argtypes = [ctypes.py_object]
 
 
 _ended: list[bool] = []
-"""Holds something when Python ends, after which CuPy still frees what it has, in any order."""
+"""Keeps objects alive at the end of Python, because CuPy then still frees its memory."""
 atexit.register(_ended.append, True)
 
 
 def put_into(module: ModuleType) -> None:
-    """Replace what we have of a module's functions, for callers in C and in Python."""
+    """Replace the functions of a module that this file has, for callers in C and in Python."""
     table = module.__pyx_capi__
     for name in FUNCTIONS.keys() & table.keys():
         signature = _name_of(table[name])
         result, arguments = re.fullmatch(r"(.+?) ?\((.*)\)", signature.decode()).groups()
-        kinds = [kind.strip() for kind in arguments.split(",")]
-        taken = [TYPES[k] for k in kinds if not k.startswith(("int __pyx_skip", "void"))]
-        ignored = [ctypes.c_int] * any(k.startswith("int __pyx_skip") for k in kinds)
+        types = [name.strip() for name in arguments.split(",")]
+        taken = [TYPES[t] for t in types if not t.startswith(("int __pyx_skip", "void"))]
+        ignored = [ctypes.c_int] * any(t.startswith("int __pyx_skip") for t in types)
         body = FUNCTIONS[name]
 
         nothing = None if TYPES[result] is ctypes.py_object else 0
@@ -319,7 +319,7 @@ def put_into(module: ModuleType) -> None:
             return nothing if ended else body(*args[:count])
 
         pointer = ctypes.PYFUNCTYPE(TYPES[result], *taken, *ignored)(call)
-        for needed in (pointer, signature):  # CuPy calls it until the very end
+        for needed in (pointer, signature):  # CuPy calls it until the end of the process
             _keep_for_ever(needed)
         address = ctypes.cast(pointer, ctypes.c_void_p).value
         table[name] = _capsule(address, signature, None)

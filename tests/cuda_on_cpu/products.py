@@ -1,4 +1,4 @@
-"""Matrix products, which CuPy leaves to cuBLAS, by NumPy.
+"""Matrix products, which CuPy computes with cuBLAS, by NumPy.
 
 cuBLAS stores matrices column by column, and its arguments are addresses. The names of functions
 and constants are NVIDIA's.
@@ -18,16 +18,16 @@ from cuda_on_cpu.functions import DEVICE
 FLOAT32, FLOAT64, FLOAT16, BFLOAT16 = 0, 1, 2, 14  # cudaDataType
 
 
-def _dtype(kind: int) -> np.dtype[Any]:
-    if kind == BFLOAT16:
+def _dtype(number: int) -> np.dtype[Any]:
+    if number == BFLOAT16:
         import ml_dtypes
 
         return np.dtype(ml_dtypes.bfloat16)
-    return np.dtype({FLOAT32: "f4", FLOAT64: "f8", FLOAT16: "f2"}[kind])
+    return np.dtype({FLOAT32: "f4", FLOAT64: "f8", FLOAT16: "f2"}[number])
 
 
 def _matrix(address: int, rows: int, columns: int, apart: int, dtype: np.dtype[Any]) -> np.ndarray:
-    """The matrix that lies there, its columns `apart` numbers from each other."""
+    """The matrix at an address, with `apart` elements from column to column."""
     numbers = (columns - 1) * apart + rows
     memory = (ctypes.c_char * (numbers * dtype.itemsize)).from_address(address)
     strides = (dtype.itemsize, apart * dtype.itemsize)
@@ -40,10 +40,10 @@ def _number(address: int, kind: int) -> float:
 
 
 def _rounded(a: np.ndarray, bits: int) -> np.ndarray:
-    """Each float32 to the nearest that has so many bits, the leading one among them."""
+    """Round each float32 to this many bits, with the leading one."""
     lost = 24 - bits
     whole = np.ascontiguousarray(a).view(np.uint32)
-    up = (1 << (lost - 1)) - 1 + (whole >> lost & 1)  # ties go to the even one
+    up = (1 << (lost - 1)) - 1 + (whole >> lost & 1)  # ties are rounded to even
     return ((whole + up) >> lost << lost).astype(np.uint32).view(np.float32)
 
 
@@ -51,7 +51,7 @@ def _product(
     turn_a: int, turn_b: int, m: int, n: int, k: int, alpha: int, a: int, a_kind: int, lda: int,
     b: int, b_kind: int, ldb: int, beta: int, c: int, c_kind: int, ldc: int, tf32: bool = False,
 ) -> None:  # fmt: skip
-    """C = alpha·A B + beta·C, A or B transposed where that is asked for."""
+    """C = alpha·A B + beta·C, with A or B transposed if the arguments say so."""
     A = _matrix(a, *((k, m) if turn_a else (m, k)), lda, _dtype(a_kind))
     B = _matrix(b, *((n, k) if turn_b else (k, n)), ldb, _dtype(b_kind))
     C = _matrix(c, m, n, ldc, _dtype(c_kind))
@@ -90,7 +90,7 @@ def gemmStridedBatchedEx(
 
 
 def _listed(kind: int) -> Any:
-    """The kind of function that takes lists of addresses."""
+    """A function that takes lists of addresses."""
 
     def gemmBatched(
         handle: int, turn_a: int, turn_b: int, m: int, n: int, k: int, alpha: int, A: int, lda: int,
@@ -114,7 +114,7 @@ CONSTANTS = {
 
 
 class Library(ModuleType):
-    """A library of NVIDIA's that is not there."""
+    """A library of NVIDIA that is not installed."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

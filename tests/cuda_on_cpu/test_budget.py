@@ -1,7 +1,7 @@
-"""What a training step of A5's size asks of a GPU. Nothing is computed: launches are counted.
+"""The launches and copies of a training step of A5's size on a GPU. Nothing is computed.
 
-Sums are CuPy's plain ones here. On a GPU it takes faster ones (CUB), which may be a launch more
-each; a step of A5's size has two of them.
+Sums are CuPy's plain reductions here. On a GPU it uses faster ones (CUB), which may need one more
+launch each; a step of A5's size has two of them.
 """
 
 from collections import Counter
@@ -25,7 +25,7 @@ VOCABULARY = 256
 
 
 def asked(recipe: Recipe, rows: int, steps: int = 3) -> Record:
-    """What the last of some steps asked for, on a batch of so many full texts."""
+    """The record of the last of some steps, on a batch of full sequences."""
     rng = np.random.default_rng(0)
     ids = rng.integers(2, VOCABULARY, (rows, recipe.model.context + 1))
     batch = Batch(ids[:, :-1].copy(), ids[:, 1:].copy())
@@ -45,9 +45,7 @@ def asked(recipe: Recipe, rows: int, steps: int = 3) -> Record:
     [("a5", {}, 300), ("a5", {"model.positions": "rotary"}, 330), ("a5-hour", {}, 470)],
     ids=["a5", "a5, rotary", "a5-hour"],
 )
-def test_a_step_launches_little_and_waits_for_nothing(
-    name: str, more: dict[str, Any], most: int
-) -> None:
+def test_a_step_has_few_launches_and_no_waits(name: str, more: dict[str, Any], most: int) -> None:
     recipe = load_recipe(name, overrides=more)
     record = asked(recipe, 128)
     counts = Counter(record.launches)
@@ -57,15 +55,15 @@ def test_a_step_launches_little_and_waits_for_nothing(
     assert len(record.to_device) == 2
 
 
-def test_a_larger_batch_asks_for_no_more() -> None:
-    """Up to the largest shard; a second shard costs as much again, but for the update."""
+def test_a_larger_batch_needs_no_more_launches() -> None:
+    """Up to the largest shard; a second shard needs as many again, except for the update."""
     recipe = load_recipe("a5")
     small, large, two = (len(asked(recipe, rows).launches) for rows in (8, 128, 512))
     assert small == large < two < 2 * large
 
 
-def test_more_layers_ask_for_so_many_more() -> None:
-    """And for a second launch that adds gradients up, which takes 128 of them."""
+def test_more_layers_need_proportionally_more_launches() -> None:
+    """And a second launch that adds gradients, since one launch adds at most 128."""
     recipe = load_recipe("a5")
     twice = replace(recipe, model=replace(recipe.model, layers=8))
     assert len(asked(twice, 8).launches) - len(asked(recipe, 8).launches) == 4 * 66 + 1

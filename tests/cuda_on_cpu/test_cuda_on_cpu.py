@@ -1,4 +1,4 @@
-"""What stands in for CUDA: kernels written by hand do what a GPU would, and mistakes are loud."""
+"""The replacement of CUDA: handwritten kernels work as on a GPU, and mistakes raise errors."""
 
 import sys
 from typing import Any
@@ -18,7 +18,7 @@ def cupy() -> Any:
     return cupy
 
 
-def test_it_is_cupy_itself_that_computes(cupy: Any) -> None:
+def test_cupy_itself_computes(cupy: Any) -> None:
     """Its loops, strides, reductions, products and atomic additions."""
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(3, 4, 5)), rng.normal(size=(3, 5, 2))
@@ -50,34 +50,36 @@ extern "C" __global__ void sums(const float* x, float* y, int n) {
 """
 
 
-def test_threads_wait_for_each_other_and_hand_values_over(cupy: Any) -> None:
+def test_threads_wait_for_each_other_and_exchange_values(cupy: Any) -> None:
     x = np.random.default_rng(0).integers(0, 9, (6, 333)).astype(np.float32)
     y = cupy.zeros(6, cupy.float32)
     cupy.RawKernel(SUM, "sums")((6,), (128,), (cupy.asarray(x), y, np.int32(333)))
     assert cupy.asnumpy(y).tolist() == x.sum(axis=1).tolist()
 
 
-def test_threads_that_wait_for_ever_are_told(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_that_wait_for_ever_raise_an_error(
+    cupy: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     start = "float mine = 0;"
     apart = SUM.replace(start, f"{start} if (threadIdx.x) __syncwarp(); else __syncthreads();")
     x, y = cupy.zeros((1, 4), cupy.float32), cupy.zeros(1, cupy.float32)
     kernel = cupy.RawKernel(apart, "sums")
-    told: list[Any] = []
-    monkeypatch.setattr(sys, "unraisablehook", told.append)
+    caught: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", caught.append)
     with pytest.raises(SystemError):
         kernel((1,), (128,), (x, y, np.int32(4)))
-    assert "sums: threads of a block wait for each other in different" in str(told[0].exc_value)
-    test_threads_wait_for_each_other_and_hand_values_over(cupy)
+    assert "sums: threads of a block wait for each other in different" in str(caught[0].exc_value)
+    test_threads_wait_for_each_other_and_exchange_values(cupy)
 
 
-def test_a_kernel_that_is_no_cuda_is_refused(cupy: Any) -> None:
+def test_a_kernel_that_is_not_cuda_is_refused(cupy: Any) -> None:
     from cupy.cuda.compiler import CompileException
 
     with pytest.raises(CompileException, match="nonsense"):
         cupy.RawKernel('extern "C" __global__ void f() { nonsense; }', "f")((1,), (1,), ())
 
 
-def test_new_memory_holds_no_numbers(cupy: Any) -> None:
+def test_new_memory_contains_nan(cupy: Any) -> None:
     cupy.get_default_memory_pool().free_all_blocks()
     assert np.isnan(cupy.asnumpy(cupy.empty(10**6, cupy.float32))).all()
 

@@ -1,4 +1,4 @@
-// The threads of a block, on one core.
+// The threads of a thread block, on one CPU core.
 //
 // Blocks run one after the other. In a kernel that never waits, so do their threads. Otherwise each
 // thread has a stack of its own and runs until it waits; when all that have to come have come, they

@@ -1,4 +1,4 @@
-"""Batches: cut and split as they may be, nothing that is trained gets lost."""
+"""Batches: after cutting and splitting, no target is lost."""
 
 from itertools import combinations, pairwise
 
@@ -16,7 +16,7 @@ MODEL = GPT(GPTConfig(vocabulary=9, context=12, layers=2, heads=2, width=8, drop
 
 @st.composite
 def batches(draw: st.DrawFn) -> Batch:
-    """Ragged texts, with PAD targets anywhere: before an answer, in between, or everywhere."""
+    """Sequences of several lengths, with PAD targets before an answer, inside, or everywhere."""
     lengths = draw(st.lists(st.integers(1, 12), min_size=1, max_size=9))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     inputs = [rng.integers(1, 9, n) for n in lengths]
@@ -26,7 +26,7 @@ def batches(draw: st.DrawFn) -> Batch:
 
 
 @given(batches(), st.integers(1, 12))
-def test_the_losses_of_the_parts_add_up_to_that_of_the_whole(batch: Batch, parts: int) -> None:
+def test_the_losses_of_the_parts_sum_to_that_of_the_whole(batch: Batch, parts: int) -> None:
     loss = language_model_loss(MODEL)
     divisor = float(max(1, batch.trained))
     split = batch.split(parts)
@@ -59,6 +59,6 @@ def test_a_batch_of_equal_rows_is_halved() -> None:
     assert [part.inputs.shape for part in Batch(rows, rows).split(2)] == [(16, 128), (16, 128)]
 
 
-def test_rows_are_padded_behind() -> None:
+def test_rows_are_padded_at_the_end() -> None:
     rows = pad_rows([np.array([3, 4]), np.array([], int), np.array([5])], 3)
     assert rows.tolist() == [[3, 4, PAD], [PAD] * 3, [5, PAD, PAD]]

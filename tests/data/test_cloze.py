@@ -1,4 +1,4 @@
-"""Cloze: what can be asked, and that an exercise shows the title, cues and nothing else."""
+"""Cloze: which phrases are masked, and that an example has title, cues and phrases only."""
 
 import re
 from itertools import product
@@ -77,7 +77,7 @@ def test_settings_out_of_range_are_refused(
 
 
 @given(texts, st.integers(0, 5), st.integers(1, 4), st.integers(9, 60), st.integers(0, 2**32))
-def test_an_exercise_is_a_title_cues_and_phrases(
+def test_an_example_is_a_title_cues_and_phrases(
     text: str, cue: int, asked: int, longest: int, seed: int
 ) -> None:
     document = f"Jo Li. {text} End {text}"
@@ -87,23 +87,23 @@ def test_an_exercise_is_a_title_cues_and_phrases(
     assert gaps is not None
     inputs, targets = cloze(ids_of(document), gaps, MASK, np.random.default_rng(seed))
     assert inputs.shape == targets.shape and len(inputs) <= longest + 2
-    said = text_of(np.append(inputs, targets[-1]))
-    title, *questions, rest = said.split("_")
+    whole = text_of(np.append(inputs, targets[-1]))
+    title, *questions, rest = whole.split("_")
     assert title == "Jo Li. " and rest == "" and 2 <= len(questions) <= 2 * asked
     answers, at = questions[1::2], len(title)
-    for i, phrase in enumerate(answers):  # none is given away by what stands before it
+    for i, phrase in enumerate(answers):  # no phrase occurs in the text before it
         assert phrase not in "_".join([title, *questions[: 2 * i + 1]])
     for shown, phrase in zip(questions[::2], answers, strict=True):
         assert shown + phrase in document[7:] and phrase[0].isupper()
         assert not any(word[0].isupper() for word in re.findall(r"\w+", shown))
-        assert len(shown.split()) <= cue + 1  # what stands directly before, such as "("
+        assert len(shown.split()) <= cue + 1  # the characters directly before, such as "("
         at += len(shown) + 1
         assert text_of(targets[at : at + len(phrase) + 1]) == phrase + "_"
         at += len(phrase) + 1
     assert text_of(targets[targets != PAD]) == "".join(f"{phrase}_" for phrase in answers)
 
 
-def test_every_phrase_and_every_length_of_cue_is_drawn() -> None:
+def test_every_phrase_and_every_length_of_cue_occurs() -> None:
     text, cloze = "Jo. a b C d E", Cloze(1, 2, 2, 0, 40)
     gaps = cloze.gaps(text)
     assert gaps == Gaps(4, [Phrase(8, 9, [4, 6]), Phrase(12, 13, [10])])
@@ -127,8 +127,8 @@ def test_phrases_that_do_not_fit_are_left_out() -> None:
 
 
 @given(texts, st.integers(0, 3), st.integers(9, 60), st.integers(0, 2**32))
-def test_a_title_amid_words(text: str, cue: int, longest: int, seed: int) -> None:
-    """The same phrases are asked, in the same words, as with the title at the beginning."""
+def test_a_title_within_a_sentence(text: str, cue: int, longest: int, seed: int) -> None:
+    """The same phrases and cues as with the title at the beginning."""
     document = f"Jo Li. {text} End"
     both = []
     for inline in (0, 1):
@@ -146,17 +146,17 @@ def test_a_title_amid_words(text: str, cue: int, longest: int, seed: int) -> Non
     assert len(before.split()) <= 2 and not re.search(r"[A-ZÉ]", before)
 
 
-def test_a_phrase_that_holds_another_is_not_asked() -> None:
-    """Were it asked first, it would show the other."""
+def test_a_phrase_that_contains_another_is_not_masked() -> None:
+    """If it came first, it would show the other."""
     text = "Jo. He was born in London, lived in London Bridge, and died in Bridge End"
     gaps = Cloze(1, 3, 3, 0, len(text)).gaps(text)
     assert gaps is not None
     assert [text[p.start : p.stop] for p in gaps.phrases] == ["He", "London", "Bridge End"]
 
 
-def test_words_stand_before_the_title_where_a_further_phrase_had_no_room() -> None:
+def test_words_come_before_the_title_also_without_space_for_a_further_phrase() -> None:
     text = "Jo. in Rome, and Constantinople"
-    cloze = Cloze(1, 0, 999, 1, 23)  # nearly always both are asked, and one has no room
+    cloze = Cloze(1, 0, 999, 1, 23)  # nearly always both are drawn, and there is no space for one
     gaps = cloze.gaps(text)
     assert gaps is not None and len(gaps.phrases) == 2
     rng = np.random.default_rng(0)
@@ -168,7 +168,7 @@ def test_words_stand_before_the_title_where_a_further_phrase_had_no_room() -> No
     }
 
 
-def test_all_words_before_a_phrase_stand_before_the_title_too() -> None:
+def test_any_words_before_a_phrase_also_come_before_the_title() -> None:
     text, cloze = "Jo. a b C d E", Cloze(1, 0, 1, 0.5, 40)
     gaps = cloze.gaps(text)
     assert gaps is not None

@@ -1,4 +1,4 @@
-"""Span corruption: every exercise is the document itself, rearranged by A5's laws."""
+"""Span corruption: every example is the document itself, rearranged by the rules of A5."""
 
 import numpy as np
 import pytest
@@ -10,10 +10,10 @@ from tinyattn.data import Corruption
 MASK, SPACE = 1, 40
 
 
-def cut(exercise: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Prefix, span and suffix of an exercise `prefix MASK suffix MASK span`."""
-    first, second = np.flatnonzero(exercise == MASK)
-    return exercise[:first], exercise[second + 1 :], exercise[first + 1 : second]
+def cut(example: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Prefix, span and suffix of an example `prefix MASK suffix MASK span`."""
+    first, second = np.flatnonzero(example == MASK)
+    return example[:first], example[second + 1 :], example[first + 1 : second]
 
 
 @given(
@@ -23,13 +23,13 @@ def cut(exercise: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     words=st.integers(0, 3),
     seed=st.integers(0, 2**32),
 )
-def test_an_exercise_holds_the_document_and_nothing_else(
+def test_an_example_contains_the_document_and_nothing_else(
     size: int, longest: int, truncate: float, words: int, seed: int
 ) -> None:
-    document = np.arange(2, 2 + size)  # all different, so nothing can be swapped unnoticed
+    document = np.arange(2, 2 + size)  # all different, so that an exchange would be detected
     corruption = Corruption(longest, truncate, words=words)
-    exercise = corruption(document, MASK, np.random.default_rng(seed), space=SPACE)
-    prefix, span, suffix = cut(exercise)
+    example = corruption(document, MASK, np.random.default_rng(seed), space=SPACE)
+    prefix, span, suffix = cut(example)
     text = np.concatenate([prefix, span, suffix])
     np.testing.assert_array_equal(text, document[: len(text)])
     assert min(4, size) <= len(text) <= min(longest, size)
@@ -52,13 +52,13 @@ def test_spans_are_uniform_around_a_quarter_of_the_text(length: int) -> None:
     spans = np.array([len(span) for _, span, _ in cuts])
     assert set(spans) == set(range(1, 2 * (length // 4)))
     assert abs(spans.mean() - length // 4) < 5 * spans.std() / np.sqrt(len(spans))
-    # Wherever the span is, what is left lies before it as often as behind it.
+    # Wherever the span is, the rest is before it as often as behind it.
     uneven = np.array([len(prefix) - len(suffix) for prefix, _, suffix in cuts])
     assert abs(uneven.mean()) < 5 * uneven.std() / np.sqrt(len(uneven))
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 5, 6, 7])
-def test_short_texts_lose_one_symbol(length: int) -> None:
+def test_short_texts_lose_one_token(length: int) -> None:
     rng, document = np.random.default_rng(0), np.arange(2, 2 + length)
     cuts = [cut(Corruption()(document, MASK, rng)) for _ in range(500)]
     spans = {len(span) for _, span, _ in cuts}
@@ -67,8 +67,8 @@ def test_short_texts_lose_one_symbol(length: int) -> None:
 
 
 def test_an_empty_document_is_two_masks() -> None:
-    exercise = Corruption()(np.array([], np.int64), MASK, np.random.default_rng(0))
-    assert exercise.tolist() == [MASK, MASK]
+    example = Corruption()(np.array([], np.int64), MASK, np.random.default_rng(0))
+    assert example.tolist() == [MASK, MASK]
 
 
 def test_a_draw_beyond_the_end_takes_the_whole_document() -> None:
@@ -82,7 +82,7 @@ def test_a_draw_beyond_the_end_takes_the_whole_document() -> None:
 SENTENCE = np.array([9, 9, 9, SPACE, 8, SPACE, 7, 7, SPACE, 6, 6, 6, 6, SPACE, 5])
 
 
-def test_words_are_cut_out_whole_if_so_asked() -> None:
+def test_whole_words_are_cut_out_with_this_setting() -> None:
     """Any one, two or three words in a row, without the spaces around them."""
     rng, corruption = np.random.default_rng(0), Corruption(longest=15, truncate=0, words=3)
     cuts = [cut(corruption(SENTENCE, MASK, rng, space=SPACE)) for _ in range(500)]
@@ -101,6 +101,6 @@ def test_words_are_cut_out_whole_if_so_asked() -> None:
     [{"longest": 3}, {"shortest": 0}, {"truncate": -0.1}, {"truncate": 1.1}, {"words": -1}],
     ids=str,
 )
-def test_what_cannot_be_is_refused(wrong: dict) -> None:
+def test_invalid_settings_are_refused(wrong: dict) -> None:
     with pytest.raises(ValueError, match="must be"):
         Corruption(**wrong)

@@ -1,4 +1,4 @@
-"""Writing: at any moment a file is the old one or the new one, whole."""
+"""Writing files: at any time a file is either the whole old one or the whole new one."""
 
 import errno
 import os
@@ -19,7 +19,7 @@ posix = pytest.mark.skipif(os.name != "posix", reason="links, pipes and permissi
 
 
 def failing(number: int, *, when: Callable[..., bool] = lambda *a: True) -> Callable[..., Any]:
-    """A function of `os` that fails as the system would."""
+    """A function of `os` that fails like that of the system."""
 
     def fail(*arguments: Any, **more: Any) -> Any:
         if when(*arguments):
@@ -33,7 +33,7 @@ def is_folder(descriptor: int) -> bool:
     return stat.S_ISDIR(os.fstat(descriptor).st_mode)
 
 
-def test_bytes_and_texts_are_written_as_they_are(tmp_path: Path) -> None:
+def test_bytes_and_texts_are_written_unchanged(tmp_path: Path) -> None:
     write(tmp_path / "a", b"\0\xff")
     write(str(tmp_path / "b"), "Zürich\r\n\n")
     assert (tmp_path / "a").read_bytes() == b"\0\xff"
@@ -45,7 +45,7 @@ def test_bytes_and_texts_are_written_as_they_are(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("call", ["fsync", "replace"])
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EDQUOT])
-def test_what_fails_leaves_all_files_as_they_were_and_names_one(
+def test_a_failure_changes_no_file_and_names_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int
 ) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
@@ -75,14 +75,14 @@ def test_of_several_files_none_changes_if_one_cannot(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_synced_has_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int
 ) -> None:
-    """Network and container file systems say so, when the file has its name already."""
+    """Network and container file systems raise this error after the file has its name."""
     when = is_folder if call == "fsync" else lambda path, *more: os.path.isdir(path)
     monkeypatch.setattr(os, call, failing(number, when=when))
     write(tmp_path / "a", "new")
     assert (tmp_path / "a").read_text() == "new" and os.listdir(tmp_path) == ["a"]
 
 
-def test_a_file_system_that_syncs_nothing_is_written_to(
+def test_a_file_system_without_sync_is_written_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in files.CANNOT_SYNC:
@@ -124,7 +124,7 @@ def test_a_link_that_leads_nowhere_is_named_and_stays(tmp_path: Path) -> None:
 
 
 @posix
-def test_permissions_stay_and_new_files_have_those_of_everybody(tmp_path: Path) -> None:
+def test_permissions_stay_and_new_files_have_the_default_ones(tmp_path: Path) -> None:
     path, before = tmp_path / "a", os.umask(0o027)
     try:
         write(path, "new")
@@ -135,7 +135,7 @@ def test_permissions_stay_and_new_files_have_those_of_everybody(tmp_path: Path) 
         path.chmod(mode)
         write(path, str(mode))
         assert stat.S_IMODE(path.stat().st_mode) == mode
-    if os.geteuid() != 0:  # the superuser may write anywhere
+    if os.geteuid() != 0:  # the superuser may write everywhere
         path.chmod(0o400)
         for use in (check_writable, lambda path: write(path, "new")):
             with pytest.raises(PermissionError, match=r"'.*a'"):
@@ -170,15 +170,17 @@ print("after", flush=True)
 @pytest.mark.parametrize("where", ["a file", "a pipe"])
 def test_standard_output_is_written_to_wherever_it_goes(tmp_path: Path, where: str) -> None:
     if where == "a pipe":
-        said = subprocess.run([sys.executable, "-c", OWN_OUTPUT], stdout=subprocess.PIPE).stdout
+        contents = subprocess.run([sys.executable, "-c", OWN_OUTPUT], stdout=subprocess.PIPE).stdout
     else:
         with open(tmp_path / "out", "wb") as out:
             subprocess.run([sys.executable, "-c", OWN_OUTPUT], stdout=out, check=True)
-        said = (tmp_path / "out").read_bytes()
-    assert said == b"before\nwritten\nafter\n"
+        contents = (tmp_path / "out").read_bytes()
+    assert contents == b"before\nwritten\nafter\n"
 
 
-def test_two_who_save_at_once_do_not_meet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_processes_that_save_at_once_do_not_interfere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Both have their temporary files at the same time, and the last to rename wins."""
     path, met = tmp_path / "a", threading.Barrier(2, timeout=10)
     replace = os.replace
@@ -203,7 +205,7 @@ def test_a_long_name_is_no_obstacle(tmp_path: Path) -> None:
     assert path.read_text() == "new"
 
 
-def test_leftovers_of_the_killed_go_and_nothing_else(tmp_path: Path) -> None:
+def test_only_temporary_files_of_killed_processes_are_removed(tmp_path: Path) -> None:
     path = tmp_path / "a[1].b"
     others = [".a[1].b", ".a1.b.0.tmp", ".other.0.tmp", "a[1].b.tmp"]
     for name in ["a[1].b", ".a[1].b.0123456789abcdef.tmp", *others]:
@@ -230,8 +232,8 @@ except OSError as error:
 
 
 @posix
-def test_a_limit_on_files_costs_no_file(tmp_path: Path) -> None:
-    """ulimit -f. A line that is added may be cut short; what was there stays."""
+def test_a_file_size_limit_damages_no_file(tmp_path: Path) -> None:
+    """ulimit -f. An added line may be incomplete; the earlier lines stay."""
     kept, long = tmp_path / "kept", tmp_path / "long"
     kept.write_text("old")
     long.write_text("old")

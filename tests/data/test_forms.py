@@ -1,4 +1,4 @@
-"""Letters that look the same: who mixes the forms of Unicode is told, and nothing is changed."""
+"""Letters that look the same: mixed forms of Unicode give a note, and nothing is changed."""
 
 from unicodedata import normalize
 
@@ -19,22 +19,22 @@ COMPOSED, DECOMPOSED = (
         ("Zurich", ""), ("Ø ß 日本 हिन्दी", ""), ("q\u0303", ""),  # no other form, or no accent
         (COMPOSED, "NFC"), (DECOMPOSED, "NFD"), (COMPOSED + DECOMPOSED, "both"),
         ("é", "NFC"), ("e\u0301", "NFD"), ("서울", "NFC"), (normalize("NFD", "서울"), "NFD"),
-        ("\u2126", ""), ("é \u2126", "NFC"),  # an ohm sign is no accent
+        ("\u2126", ""), ("é \u2126", "NFC"),  # an ohm sign is not an accent
     ],
 )  # fmt: skip
 def test_the_form_of_a_text(text: str, form: str) -> None:
     assert form_of(text) == form
 
 
-def test_only_texts_of_different_form_are_remarked_on() -> None:
+def test_only_texts_of_different_forms_give_a_note() -> None:
     assert mixed_forms({"a": COMPOSED, "b": COMPOSED, "c": "plain"}) == ""
     assert mixed_forms({"a": DECOMPOSED, "c": "plain"}) == mixed_forms({}) == ""
-    told = mixed_forms({"a": COMPOSED, "b": "plain", "c": DECOMPOSED})
-    assert "(a: NFC, c: NFD)" in told and "normalize('NFC', text)" in told
+    message = mixed_forms({"a": COMPOSED, "b": "plain", "c": DECOMPOSED})
+    assert "(a: NFC, c: NFD)" in message and "normalize('NFC', text)" in message
     assert "(a: both)" in mixed_forms({"a": COMPOSED + DECOMPOSED})
 
 
-def test_what_looks_alike_and_is_not() -> None:
+def test_characters_that_look_alike_but_differ() -> None:
     assert look_alike(COMPOSED, DECOMPOSED)
     assert not look_alike(COMPOSED, COMPOSED) and not look_alike("Zürich", "Zurich")
 
@@ -45,7 +45,7 @@ def test_an_unknown_character_that_is_known_in_another_form(
     corpus: str, text: str, form: str
 ) -> None:
     vocabulary = Vocabulary.from_text(corpus)
-    with pytest.raises(DataError, match=f"write the text in the form {form}, in which it has all"):
+    with pytest.raises(DataError, match=f"convert the text to {form}, the vocabulary's Unicode"):
         vocabulary.encode(text)
     assert form_known(text, vocabulary.ids) == form and not form_known("日", vocabulary.ids)
     with pytest.raises(DataError, match="characters; use --unknown drop"):

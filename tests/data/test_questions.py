@@ -1,4 +1,4 @@
-"""Question pairs: what is trained is the answer, its MASK on either side, and nothing else."""
+"""Question pairs: the targets are the answer and the MASK on either side, nothing else."""
 
 import numpy as np
 import pytest
@@ -13,8 +13,8 @@ IDS = st.lists(st.integers(2, 50), min_size=1, max_size=20).map(np.array)
 
 @given(IDS, IDS)
 def test_a_pair_is_a5s_pair(question: np.ndarray, answer: np.ndarray) -> None:
-    """A5's rule as the handout tells it: s = q MASK a MASK PAD...; x = s without its end; y = PAD
-    for every symbol of q but the last, and from there on what follows in s."""
+    """The rule of the A5 handout: s = q MASK a MASK PAD...; x = s without its end; y = PAD for
+    every token of q except the last, and from there on the next token of s."""
     s = np.full(64, PAD)
     s[: len(question) + len(answer) + 2] = [*question, MASK, *answer, MASK]
     y = np.array([PAD] * (len(question) - 1) + s[len(question) :].tolist())

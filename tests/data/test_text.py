@@ -1,4 +1,4 @@
-"""Reading files: the same text on every system, or one line that says what is wrong and where."""
+"""Reading files: the same text on every system, or one line with the error and its place."""
 
 from pathlib import Path
 
@@ -30,20 +30,20 @@ def test_line_ends_and_byte_order_marks_make_no_difference(file: Path, raw: byte
     [(b"", "empty"), (b" \r\n\n", "empty"), (b"\xef\xbb\xbf", "empty"),
      (b"one\ncaf\xe9\n", r"line 2 is not UTF-8 \(byte 0xe9 at 7\)"),
      ("one".encode("utf-16"), "line 1 is not UTF-8 .*; it looks like UTF-16; save the file as"),
-     ("one\ntwo\n".encode("utf-16-le"), "line 1 holds a NUL .*; it looks like UTF-16; save"),
-     ("one\ntwo\n".encode("utf-16-be"), "line 1 holds a NUL .*; it looks like UTF-16; save"),
+     ("one\ntwo\n".encode("utf-16-le"), "line 1 contains a NUL .*; it looks like UTF-16; save"),
+     ("one\ntwo\n".encode("utf-16-be"), "line 1 contains a NUL .*; it looks like UTF-16; save"),
      ("one\ncafé\n".encode("utf-16-le"), "line 2 is not UTF-8 .*; it looks like UTF-16; save"),
-     ("one\ntwo\n".encode("utf-32-le"), "line 1 holds a NUL .*; it looks like UTF-16; save"),
-     (b"one\ntwo\0\n", r"line 2 holds a NUL \(U\+0000\); save the file as UTF-8"),
-     (b"one\ntwo\xef\xbb\xbfthree\n", r"line 2 holds a byte-order mark \(U\+FEFF\) amid its text")],
+     ("one\ntwo\n".encode("utf-32-le"), "line 1 contains a NUL .*; it looks like UTF-16; save"),
+     (b"one\ntwo\0\n", r"line 2 contains a NUL \(U\+0000\); save the file as UTF-8"),
+     (b"one\ntwo\xef\xbb\xbfthree\n", r"line 2 contains a byte-order mark \(U\+FEFF\) inside the")],
 )  # fmt: skip
-def test_a_file_that_is_no_text_is_refused(file: Path, raw: bytes, why: str) -> None:
+def test_a_file_that_is_not_text_is_refused(file: Path, raw: bytes, why: str) -> None:
     file.write_bytes(raw)
     with pytest.raises(DataError, match=f"file.txt: .*{why}"):
         read_text(file)
 
 
-def test_what_is_missing_or_no_file_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_or_a_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"nowhere\.txt: no such file"):
         read_text(tmp_path / "nowhere.txt")
     with pytest.raises(DataError, match=tmp_path.name):
@@ -58,11 +58,11 @@ def test_pairs_and_questions(file: Path) -> None:
 
 
 @pytest.mark.parametrize("end", [" ", "  ", "\u00a0", "\r", " \r", "\u3000", "\x0c"])
-def test_space_at_the_end_of_an_answer_does_not_count(file: Path, end: str) -> None:
-    """Nor for A5's scorer, for which all other space does count."""
+def test_space_at_the_end_of_an_answer_is_removed(file: Path, end: str) -> None:
+    """As in A5's scorer; all other space is kept."""
     file.write_text(f" q \t a b{end}\nr\tc{end}", encoding="utf-8", newline="")
     assert read_pairs(file) == [(" q ", " a b"), ("r", "c")]
-    file.write_bytes("\ufeffq\t\ufeffa\n\ufeffr\tc\n".encode())  # two files with their marks
+    file.write_bytes("\ufeffq\t\ufeffa\n\ufeffr\tc\n".encode())  # each with its byte order mark
     assert read_pairs(file) == [("q", "a"), ("r", "c")]
 
 
@@ -78,19 +78,21 @@ def test_space_at_the_end_of_an_answer_does_not_count(file: Path, end: str) -> N
         ("q\ta\tb\n", r"line 1 must be a question, one tab and an answer; got 'q\\ta\\tb'$"),
     ],
 )  # fmt: skip
-def test_a_table_with_spaces_for_tabs_is_told(file: Path, text: str, message: str) -> None:
+def test_a_table_with_spaces_instead_of_tabs_raises_an_error(
+    file: Path, text: str, message: str
+) -> None:
     file.write_text(text)
     with pytest.raises(DataError, match=rf"file\.txt: {message}"):
         read_pairs(file)
 
 
-def test_questions_may_have_a_space_too_many(file: Path) -> None:
+def test_questions_may_end_with_a_space(file: Path) -> None:
     file.write_text("Where was  A born?\nAnd B?\nAnd C?\n")
     assert [answer for _, answer in read_pairs(file)] == [None] * 3
 
 
 @pytest.mark.parametrize("line", ["no tab", "two\ttabs\there", "\tno question", "no answer\t"])
-def test_a_line_that_is_no_pair_is_named_by_its_number(file: Path, line: str) -> None:
+def test_a_line_without_a_pair_is_named_by_its_number(file: Path, line: str) -> None:
     file.write_text(f"question\tanswer\n\n{line}\n")
     with pytest.raises(DataError, match=r"file\.txt: line 3 must be a question, one tab"):
         read_pairs(file)

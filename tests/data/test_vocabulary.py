@@ -1,4 +1,4 @@
-"""The vocabulary: A5's ids, and no character that gets lost without a word."""
+"""The vocabulary: the ids of A5, and no character is lost without an error."""
 
 import numpy as np
 import pytest
@@ -19,17 +19,17 @@ def test_decoding_undoes_encoding(text: str) -> None:
     vocabulary = Vocabulary.from_text(text)
     ids = vocabulary.encode(text)
     assert vocabulary.decode(ids) == text
-    assert ids.min() > vocabulary.mask  # text is never taken for PAD or MASK
+    assert ids.min() > vocabulary.mask  # text is never encoded as PAD or MASK
     assert len(vocabulary) == 2 + len(set(text))
 
 
 @pytest.mark.parametrize("kept", [PAD_CHARACTER, MASK_CHARACTER])
-def test_a_corpus_must_not_hold_pad_or_mask(kept: str) -> None:
-    with pytest.raises(DataError, match=r"the corpus contains .*, line 2"):
+def test_a_corpus_must_not_contain_pad_or_mask(kept: str) -> None:
+    with pytest.raises(DataError, match=r"line 2 of the corpus contains .*, which is reserved"):
         Vocabulary.from_text(f"first\nsec{kept}nd")
 
 
-def test_an_unknown_character_is_named_with_its_place() -> None:
+def test_an_unknown_character_is_named_with_its_position() -> None:
     vocabulary = Vocabulary.from_text("Where was born?")
     with pytest.raises(DataError, match=r"'ß' \(U\+00DF\) at position 7 of 'Where ßas.*--unknown"):
         vocabulary.encode("Where ßas")

@@ -1,4 +1,4 @@
-"""The made-up world: same seed same bytes, right formats, and no way to guess from a name."""
+"""The made-up world: the same bytes for a seed, right formats, and names tell no birthplace."""
 
 import errno
 import hashlib
@@ -29,7 +29,7 @@ def name_in(question: str) -> str:
 
 
 def answers(world: World) -> dict[str, str]:
-    """Birthplace by name, for everybody."""
+    """Birthplace by name, for all people."""
     test = list(zip(world.test, world.test_places, strict=True))
     return {name_in(question): place for question, place in world.train + world.dev + test}
 
@@ -46,14 +46,14 @@ SHAPES = [re.sub(r"{(?!name|place)\w+}", r"\\w+", text.replace("?", r"\?")) for 
 
 
 def pattern_of(line: str, name: str, place: str) -> int:
-    """Which sentence pattern made the line."""
+    """The sentence pattern of the line."""
     plain = line.replace(name, "{name}").replace(place, "{place}")
     (fit,) = (number for number, shape in enumerate(SHAPES) if re.fullmatch(shape, plain))
     return fit
 
 
 def check_world(world: World, people: int, places: int, sentences: int, dev: int) -> None:
-    """Everything that must hold whatever the arguments."""
+    """Check everything that is true for all arguments."""
     names = answers(world)
     assert len(names) == people == len(world.train) + len(world.dev) + len(world.test)
     assert len(world.dev) == dev
@@ -107,7 +107,7 @@ def test_names_do_not_change_with_the_number_of_places(default: World) -> None:
 
 @settings(deadline=None, max_examples=40)
 @given(data=st.data(), seed=st.integers(0, 2**64 - 1))
-def test_any_arguments_give_a_sound_world(data: st.DataObject, seed: int) -> None:
+def test_any_arguments_give_a_valid_world(data: st.DataObject, seed: int) -> None:
     people = data.draw(st.integers(1, 60))
     dev = data.draw(st.integers(0, people - 1))
     test = data.draw(st.integers(0, people - 1 - dev))
@@ -147,14 +147,14 @@ def test_saved_files_are_those_of_the_assignment(tmp_path: Path) -> None:
     assert before == {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_an_empty_part_has_no_file_nor_keeps_an_old_one(tmp_path: Path) -> None:
+def test_an_empty_part_has_no_file_and_removes_an_old_one(tmp_path: Path) -> None:
     make_world(people=5, dev=1, test=1).save(tmp_path)
     assert len(list(tmp_path.iterdir())) == 4
     make_world(people=5, dev=0).save(tmp_path, overwrite=True)
     assert {file.name for file in tmp_path.iterdir()} == {"corpus.txt", "birth_train.tsv"}
 
 
-def test_held_out_people_stand_in_the_corpus_only() -> None:
+def test_held_out_people_are_in_the_corpus_only() -> None:
     world = make_world(people=200, dev=60, test=40)
     asked = {name_in(question) for question, _ in world.train}
     held_out = {name_in(question) for question, _ in world.dev} | set(map(name_in, world.test))
@@ -165,7 +165,7 @@ def test_held_out_people_stand_in_the_corpus_only() -> None:
         assert len(lines) == 4 and all(answers(world)[name] in line for line in lines)
 
 
-def test_a_disk_that_fills_changes_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_changes_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, fsync, room = make_world(people=9, dev=2).save(tmp_path), os.fsync, iter([True, False])
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
 
@@ -180,16 +180,16 @@ def test_a_disk_that_fills_changes_no_file(tmp_path: Path, monkeypatch: pytest.M
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
-def test_lines_are_mixed_over_the_file(default: World) -> None:
+def test_lines_are_shuffled_over_the_file(default: World) -> None:
     names = answers(default)
     order = [person_of(line, names) for line in default.corpus.splitlines()]
     together = sum(a == b for a, b in pairwise(order))
-    assert together <= 15  # 3 expected; 900 if each person's four lines stood together
+    assert together <= 15  # 3 expected; 900 if the four lines of each person were together
     dev = {name_in(question) for question, _ in default.dev}
     assert 150 <= sum(name in dev for name in order[:600]) <= 250  # 200 expected
 
 
-def test_neighbours_in_a_file_share_a_place_by_luck_only(default: World) -> None:
+def test_neighbours_in_a_file_share_a_place_by_chance_only(default: World) -> None:
     for pairs, most in ((default.train, 40), (default.dev, 25)):  # 16 and 8 expected
         assert sum(one[1] == other[1] for one, other in pairwise(pairs)) <= most
 
@@ -204,7 +204,7 @@ def test_parts_of_names_are_shared(seed: int) -> None:
     assert 0.45 < shares[0] < 0.7 and 0.25 < shares[1] < 0.5
 
 
-def test_no_word_begins_another_or_stands_in_two_tables() -> None:
+def test_no_word_begins_another_or_is_in_two_tables() -> None:
     firsts = module._words(module.FIRST_STARTS, module.VOWELS, module.FIRST_ENDS)
     lasts = module._words(
         module.LAST_STARTS,
@@ -221,7 +221,7 @@ def test_no_word_begins_another_or_stands_in_two_tables() -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_places_look_as_promised(seed: int) -> None:
+def test_places_have_the_documented_form(seed: int) -> None:
     places = make_world(seed=seed).places
     assert len({place[0] for place in places}) == 20
     assert all(re.fullmatch("[A-Z][a-z]{4,8}", place) for place in places)
@@ -237,13 +237,13 @@ def test_few_places_are_common_and_all_parts_agree(seed: int) -> None:
     total = sum(1 / (rank + 2) for rank in range(20))
     for part in parts:
         count = Counter(part)
-        assert set(count) == set(world.places)  # so every place can be learnt from train
+        assert set(count) == set(world.places)  # so every place can be learned from train
         for rank, place in enumerate(world.places):
             assert abs(count[place] - len(part) / (rank + 2) / total) < 1
         assert 0.17 < count[world.places[0]] / len(part) < 0.2
 
 
-# Rules that try to answer from the name alone, each learnt on train.
+# Rules that answer from the name alone, each learned on train.
 
 
 def edit_distance(one: str, two: str) -> int:
@@ -269,19 +269,19 @@ KEYS: dict[str, Callable[[str], Any]] = {
 
 
 def hits_by_key(train: Pairs, dev: Pairs, key: Callable[[str], Any]) -> int:
-    """Right answers of "most common train birthplace of the same key, else of everybody"."""
+    """Right answers of "most common birthplace of train people with this key, else of all"."""
     groups: dict[Any, Counter[str]] = defaultdict(Counter)
     for question, place in train:
         groups[key(name_in(question))][place] += 1
     everybody = Counter(place for _, place in train)
-    said = [
+    guesses = [
         groups.get(key(name_in(question)), everybody).most_common(1)[0][0] for question, _ in dev
     ]
-    return sum(place == guess for (_, place), guess in zip(dev, said, strict=True))
+    return sum(place == guess for (_, place), guess in zip(dev, guesses, strict=True))
 
 
 def hits_by_nearest(train: Pairs, dev: Pairs) -> int:
-    """Right answers of "what is right for the train name with the fewest letters to change"."""
+    """Right answers of "the birthplace of the train name with the smallest edit distance"."""
     known = [(name_in(question), place) for question, place in train]
     hits = 0
     for question, place in dev:
@@ -290,8 +290,8 @@ def hits_by_nearest(train: Pairs, dev: Pairs) -> int:
     return hits
 
 
-def most_by_luck(questions: int, chance: float) -> float:
-    """Three standard deviations above what guessing gets."""
+def most_by_chance(questions: int, chance: float) -> float:
+    """Three standard deviations above the result of guessing."""
     return questions * chance + 3 * math.sqrt(questions * chance * (1 - chance))
 
 
@@ -299,20 +299,20 @@ def most_by_luck(questions: int, chance: float) -> float:
 def test_names_do_not_tell_the_birthplace(rule: str) -> None:
     worlds = [make_world(seed=seed, sentences=1) for seed in range(20)]
     hits = sum(hits_by_key(world.train, world.dev, KEYS[rule]) for world in worlds)
-    assert hits <= most_by_luck(2000, 0.19)
+    assert hits <= most_by_chance(2000, 0.19)
     if rule == "nothing":
         assert hits == 20 * 19
 
 
 def test_similar_names_do_not_tell_the_birthplace() -> None:
     worlds = [make_world(seed=seed, sentences=1) for seed in range(2)]
-    assert sum(hits_by_nearest(world.train, world.dev) for world in worlds) <= most_by_luck(
+    assert sum(hits_by_nearest(world.train, world.dev) for world in worlds) <= most_by_chance(
         200, 0.19
     )
 
 
 def test_the_rules_would_find_a_leak(default: World) -> None:
-    """The same people with places given by an end of their name: the checks above must fail."""
+    """The same people, with places determined by their names: the checks above must fail."""
 
     def leaky(pairs: Pairs, part: int, length: int) -> Pairs:
         ends = [name_in(question).split()[part][-length:] for question, _ in pairs]
@@ -320,9 +320,9 @@ def test_the_rules_would_find_a_leak(default: World) -> None:
         return [(question, place) for (question, _), place in zip(pairs, places, strict=True)]
 
     by_last = leaky(default.train, 1, 9), leaky(default.dev, 1, 9)
-    assert hits_by_key(*by_last, KEYS["last name"]) > most_by_luck(100, 0.19)
+    assert hits_by_key(*by_last, KEYS["last name"]) > most_by_chance(100, 0.19)
     by_first = leaky(default.train, 0, 3), leaky(default.dev, 0, 3)
-    assert hits_by_nearest(*by_first) > most_by_luck(100, 0.19)
+    assert hits_by_nearest(*by_first) > most_by_chance(100, 0.19)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
-"""Drawn calls of everything that has a kernel: `CASES`, by the name of the formula.
+"""Randomly drawn calls of every formula that has a kernel: `CASES`, by the formula's name.
 
 A kernel without an entry fails its test (test_kernels.py). An entry is a Hypothesis strategy of a
-`Call`: arrays of odd sizes, of none and of more than a tile or a warp, small and large numbers,
-ties, NaN and ∞, and arrays that lie in memory in any order, with gaps, backwards or broadcast.
+`Call`: arrays of odd sizes, empty, and larger than a tile or a warp; small and large values, ties,
+NaN and ∞; and arrays with any order in memory, with gaps, backwards or broadcast.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ import numpy as np
 from hypothesis import strategies as st
 
 from tinyattn.backend import asarray, get_device
-from tinyattn.noise import Noise
+from tinyattn.rng import DropoutRNG
 
-ORDERS = ["plain", "plain", "turned", "heads", "gaps", "backwards"]
+ORDERS = ["plain", "plain", "transposed", "heads", "gaps", "backwards"]
 SCALES = [1.0, 1.0, 1e-3, 30.0]
 SIZES = [1, 2, 3, 5, 7, 33, 70]
-"""Of an axis; 33 and 70 are more than one warp and two."""
+"""Sizes of an axis; 33 is more than one warp, 70 more than two."""
 
 Shape = tuple[int, ...]
 Change = Callable[[np.ndarray], np.ndarray]
 
 
 class Numbers(NamedTuple):
-    """An array, and how it is to lie in memory."""
+    """An array, and its order in memory."""
 
     values: np.ndarray
     order: str = "plain"
@@ -36,12 +36,12 @@ class Numbers(NamedTuple):
         return f"{self.values.dtype}{self.values.shape} {self.order}"
 
     def on(self, device: str) -> Any:
-        """There, and so that nobody else sees it change."""
+        """A new array on a device, with this order in memory."""
         xp = get_device(device).xp
         a = asarray(self.values.copy(), device=device)
-        if self.order == "turned" and a.ndim > 1:
+        if self.order == "transposed" and a.ndim > 1:
             return xp.ascontiguousarray(a.swapaxes(0, -1)).swapaxes(0, -1)
-        if self.order == "heads" and a.ndim > 2:  # as heads lie, cut from one array
+        if self.order == "heads" and a.ndim > 2:  # like heads, which are slices of one array
             return xp.ascontiguousarray(a.swapaxes(-3, -2)).swapaxes(-3, -2)
         if self.order == "gaps" and a.ndim:
             wide = xp.zeros((*a.shape[:-1], 2 * a.shape[-1]), dtype=a.dtype)
@@ -61,9 +61,9 @@ class Call:
         arguments: `Numbers`, lists of these, and plain values; a `Source` of random bits.
         g: shape of the value -> its gradient.
         terms: (arrays in float64, g in float64 if it is an op) -> for the value and each gradient,
-            or each array that may be written to, the size of what is added up in it, where that is
-            larger than what comes out.
-        zeros: -> for the value and each gradient where it is 0, exactly; or None.
+            or each array that may be written to, the size of the terms of its sums, where they are
+            larger than the result.
+        zeros: -> for the value and each gradient, where it is exactly 0; or None.
     """
 
     def __init__(
@@ -82,14 +82,14 @@ class Call:
         return f"Call({', '.join([*map(repr, self.arguments), *options])})"
 
     def arrays(self) -> Iterator[np.ndarray]:
-        """All of them."""
+        """All arrays of the arguments."""
         for value in [*self.arguments, *self.options.values()]:
             for one in value if isinstance(value, list) else [value]:
                 if isinstance(one, Numbers):
                     yield one.values
 
     def on(self, device: str, change: Change | None = None) -> tuple[list[Any], dict[str, Any]]:
-        """Arguments for a device, anew each time; with `change` its floats, plain in memory."""
+        """New arguments for a device; `change` is applied to float arrays, then plain in memory."""
         return (
             [_placed(a, device, change) for a in self.arguments],
             {name: _placed(a, device, change) for name, a in self.options.items()},
@@ -97,7 +97,7 @@ class Call:
 
 
 class Source(NamedTuple):
-    """Where random bits come from: a `Noise` is used up, so each side gets its own."""
+    """A source of random bits: a `DropoutRNG` counts its calls, so each side gets a new one."""
 
     seed: int
     step: int
@@ -108,7 +108,7 @@ def _placed(value: Any, device: str, change: Change | None) -> Any:
     if isinstance(value, list):
         return [_placed(one, device, change) for one in value]
     if isinstance(value, Source):
-        return Noise(*value)
+        return DropoutRNG(*value)
     if not isinstance(value, Numbers):
         return value
     if change is not None and value.values.dtype.kind == "f":
@@ -120,10 +120,10 @@ def _placed(value: Any, device: str, change: Change | None) -> Any:
 
 
 class Drawing:
-    """Draws what a call needs. Its numbers have one precision.
+    """Draws the arguments of a call. Its arrays have one dtype.
 
-    All follows from one seed: Hypothesis likes to try again what it has tried, a little changed,
-    and then many kinds of calls would be left out.
+    Everything is derived from one seed: Hypothesis often tries variants of earlier examples, and
+    then would leave out many calls.
     """
 
     def __init__(self, seed: int) -> None:
@@ -140,7 +140,7 @@ class Drawing:
         return int(self.one_of(*SIZES, *more))
 
     def shape(self, least: int = 1, most: int = 4) -> Shape:
-        """Of so many axes, of which one may be of size 0."""
+        """A shape with the given number of axes, of which one may have size 0."""
         found = [self.one_of(1, 2, 3, 5) for _ in range(self.rng.integers(least, most + 1))]
         if found and self.one_of(True, False):
             found[-1] = self.size()
@@ -149,7 +149,7 @@ class Drawing:
         return tuple(found)
 
     def values(self, shape: Shape, scale: float | None = None) -> np.ndarray:
-        """Normal numbers, or whole ones, of which many tie."""
+        """Normally distributed values, or integers, many of which are equal."""
         found = self.rng.standard_normal(shape)
         if self.one_of(False, False, True):
             found = np.round(found)
@@ -158,7 +158,7 @@ class Drawing:
     def numbers(
         self, shape: Shape, scale: float | None = None, wild: bool = False, orders: Any = ORDERS
     ) -> Numbers:
-        """Args: wild: some may be NaN or ∞."""
+        """An array. Args: wild: some elements may be NaN or ∞."""
         values, order = self.values(shape, scale), self.one_of(*orders)
         if wild and values.size and self.seldom():
             some = self.rng.random(shape) < 0.1
@@ -168,17 +168,17 @@ class Drawing:
         return Numbers(values, order)
 
     def integers(self, low: int, high: int, shape: Shape) -> Numbers:
-        """From low to high - 1."""
+        """Integers from low to high - 1."""
         return Numbers(self.rng.integers(low, high, shape), self.one_of(*ORDERS))
 
     def gradient(self, unused: Any = ()) -> Callable[[Shape], Numbers]:
-        """Whose order in memory is any, too. Args: unused: an index of what it is 0 for."""
+        """A gradient with any order in memory. Args: unused: an index where it is 0."""
         seed, scale = int(self.rng.integers(100)), self.one_of(*SCALES)
         order, even = self.one_of(*ORDERS), self.seldom()
 
         def g(shape: Shape) -> Numbers:
             values = np.asarray(np.random.default_rng(seed).standard_normal(shape) * scale)
-            if even and shape:  # all numbers of the first axis alike, as those of a sum are
+            if even and shape:  # all equal along the first axis, as in the gradient of a sum
                 values = np.repeat(values[:1], shape[0], axis=0)
             if unused:
                 values[unused] = 0
@@ -195,7 +195,7 @@ CASES: dict[str, st.SearchStrategy[Call]] = {}
 
 
 def case(function: Callable[[Drawing], Call]) -> None:
-    """Decorator: what `function` draws are calls of the formula of that name."""
+    """Decorator: `function` draws calls of the formula with its name."""
     seeds = st.integers(0, 2**32 - 1)
     CASES[function.__name__] = seeds.map(lambda seed: function(Drawing(seed)))
 
@@ -211,7 +211,7 @@ def erf(d: Drawing) -> Call:
 
 @case
 def gelu(d: Drawing) -> Call:
-    """In float64 the truth is 1 + erf, which loses the digits of a far tail: kernels keep them."""
+    """The float64 formula 1 + erf loses the digits far below 0; kernels keep them."""
     lost = 1.0 if d.dtype == np.float64 else 0.0
 
     def terms(x: Any, g: Any) -> list[Any]:
@@ -234,8 +234,8 @@ def layer_norm(d: Drawing) -> Call:
         x = x._replace(order="plain") if x.order == "broadcast" else x
 
     def terms(x: Any, gain: Any, bias: Any, g: Any) -> list[Any]:
-        """Of two numbers a row dx is nearly 0, a difference of what is not. The last gradients are
-        sums of all rows, and rounding errors grow with these."""
+        """For rows of two elements dx is nearly 0, a difference of larger terms. The last gradients
+        are sums over all rows, and rounding errors grow with these."""
         with np.errstate(all="ignore"):
             dx = abs(g * gain) / np.sqrt(x.var(axis=-1, keepdims=True) + eps)
         size = math.sqrt(max(1, math.prod(lead))) * abs(g.reshape(-1, C)).sum(axis=0)
@@ -246,7 +246,7 @@ def layer_norm(d: Drawing) -> Call:
 
 @case
 def cross_entropy(d: Drawing) -> Call:
-    """Ignored rows may hold anything."""
+    """Ignored rows may have any values."""
     lead, V = d.shape(0, 3), d.size()
     targets = d.integers(0, V, lead)
     z, ignore = d.numbers((*lead, V), wild=True), d.one_of(None, 0, -1)
@@ -292,17 +292,17 @@ def rotate(d: Drawing) -> Call:
 
 @case
 def dropout(d: Drawing) -> Call:
-    """Of which what is dropped is 0, exactly, whatever it was."""
+    """Dropped elements are exactly 0, whatever their values were."""
     x = d.numbers(d.shape(1 if d.seldom() else 2), wild=True)
     rate, source = d.one_of(0.1, 0.5, 0.997, 255 / 256), d.source()
     rate = min(rate, 255 / 256)
-    gone = ~np.asarray(Noise(*source).site(rate).keep(np, x.values.shape))
-    return Call(x, g=d.gradient(), rate=rate, noise=source, zeros=[gone, gone])
+    gone = ~np.asarray(DropoutRNG(*source).mask(rate).keep(np, x.values.shape))
+    return Call(x, g=d.gradient(), rate=rate, dropout_rng=source, zeros=[gone, gone])
 
 
 @case
 def attention(d: Drawing) -> Call:
-    """Mostly heads of some sequences; also of none or one, or with leading axes that broadcast."""
+    """Mostly heads of several sequences; also of none or one, or with broadcast leading axes."""
     T, S = (d.one_of(1, 2, 3, 5, 17, 33, 40) for _ in "TS")
     if d.one_of(False, True):
         S = T
@@ -314,7 +314,7 @@ def attention(d: Drawing) -> Call:
     if d.seldom():
         T, S, D = d.one_of((0, S, D), (T, 0, D), (T, S, 0))
     shapes = (*leads[0], T, D), (*leads[1], S, D), (*leads[2], S, E)
-    sharp = d.one_of(1.0, 1e-3, 30.0)  # scores of some hundreds
+    sharp = d.one_of(1.0, 1e-3, 30.0)  # scores of several hundreds
     q, k, v = (d.numbers(s, c) for s, c in zip(shapes, (sharp, sharp, None), strict=True))
     lead = np.broadcast_shapes(*leads)
     causal, scale = d.one_of(False, True), d.one_of(None, 0.7)
@@ -329,8 +329,8 @@ def attention(d: Drawing) -> Call:
         if len(shape) > 1 and shape[-2] and d.one_of(False, True):
             mask[..., d.rng.integers(shape[-2]), :] = False
         allowed = Numbers(mask, d.one_of(*ORDERS))
-    # Numbers that are none: where nobody sees them; in an answer that nobody uses; or in sight,
-    # if no weight vanishes, which would hide them.
+    # NaN and ∞: at hidden keys; in an output that is not used; or at visible keys, if no weight
+    # underflows to 0, which would hide them.
     bad = d.one_of(math.nan, math.inf, -math.inf)
     where = d.one_of(None, None, "hidden", "unused", "seen")
     if where and leads[0] == leads[2] and T and S and (sharp < 30 or where == "hidden"):
@@ -358,8 +358,8 @@ def attention(d: Drawing) -> Call:
         q.values[..., 0] = abs(q.values[..., 0]) + 1
 
     def terms(q: Any, k: Any, v: Any, allowed: Any, g: Any) -> list[Any]:
-        """Weights of 1 at most, in sums of so many. On the way back a kernel may have them from
-        scores less the logarithm of their total, whose rounding errors are those of the scores."""
+        """Weights are at most 1, in sums over all keys. In backward a kernel may compute them from
+        scores minus the logarithm of their sum, with the rounding errors of the scores."""
         q, k, v, g = (np.nan_to_num(abs(a), posinf=0).max(initial=0) for a in (q, k, v, g))
         up, per = 1 / (1 - rate), scale or 1 / math.sqrt(max(1, D))
         far = up * max(1, per * q * k * D / 16)
@@ -368,7 +368,8 @@ def attention(d: Drawing) -> Call:
 
     return Call(
         q, k, v, allowed, g=d.gradient((..., -1, slice(None)) if where == "unused" else ()),
-        terms=terms, causal=causal, scale=scale, dropout=rate, noise=d.source() if rate else None,
+        terms=terms, causal=causal, scale=scale, dropout=rate,
+        dropout_rng=d.source() if rate else None,
         zeros=[np.repeat(rows[..., None], width, axis=-1) if leads[0] == leads[2] else None
                for rows, width in ((blind, E), (blind, D), (hidden, D), (hidden, E))],
     )  # fmt: skip
@@ -393,9 +394,9 @@ def running_sum(d: Drawing) -> Call:
 
 @case
 def add_at(d: Drawing) -> Call:
-    """Mostly one array of integers; seldom a mask, or several arrays."""
+    """Mostly one array of integers; sometimes a mask, or several arrays."""
     rest, n, count = d.shape(0, 2), d.size(), d.size()
-    target = d.numbers((n, *rest), orders=["plain", "turned", "gaps"])
+    target = d.numbers((n, *rest), orders=["plain", "transposed", "gaps"])
     index: Any = d.integers(-n, n, (count,))
     values = d.numbers(d.one_of((count, *rest), (count, *rest), rest))
     if d.seldom():
@@ -408,7 +409,7 @@ def add_at(d: Drawing) -> Call:
 
 @case
 def add_each(d: Drawing) -> Call:
-    """Also of more arrays than fit one launch."""
+    """Also of more arrays than fit into one launch."""
     shapes = [d.shape(1, 2) for _ in range(d.one_of(1, 2, 3))] * (70 if d.seldom() else 1)
     sums = [d.numbers(s, orders=["plain"]) for s in shapes[:3]] * -(-len(shapes) // 3)
     values = [d.numbers(s) for s in shapes[:3]] * -(-len(shapes) // 3)
@@ -419,7 +420,7 @@ RATE = 0.01
 
 
 def _rule(d: Drawing, shape: Shape, moments: int, terms: Any = None, **numbers: float) -> Call:
-    """Of an optimiser: parameters and gradient, then moments, which are no less than 0."""
+    """Of an optimizer: parameters and gradient, then its state, which is at least 0."""
     w, g, *memory = (d.numbers(shape, orders=["plain", "gaps"]) for _ in range(2 + moments))
     memory = [m._replace(values=abs(m.values)) for m in memory]
     each = Numbers(np.where(d.rng.random(shape) < 0.5, 0, 0.1).astype(d.dtype))
@@ -449,7 +450,7 @@ def muon(d: Drawing) -> Call:
 
 @case
 def clip_factor(d: Drawing) -> Call:
-    """Of finite numbers: of others a kernel promises more (test_cuda.py)."""
+    """Of finite values; test_cuda.py tests others."""
     losses, squares = (
         [Numbers(np.abs(d.values(()))) for _ in range(d.one_of(1, 2, 5))] for _ in "ls"
     )

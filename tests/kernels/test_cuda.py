@@ -1,4 +1,4 @@
-"""What kernels on a GPU promise beside their formulas: a GPU cannot raise, and does not wait."""
+"""Properties of CUDA kernels that their formulas do not have: a GPU raises no errors."""
 
 from typing import Any
 
@@ -14,9 +14,9 @@ from tinyattn.training import OPTIMIZERS
 pytestmark = needs_gpu
 
 RULES = {
-    kind.rule.__name__: kind
-    for kind in OPTIMIZERS.values()
-    if (kind.rule.__name__, "cuda") in KERNELS
+    made.rule.__name__: made
+    for made in OPTIMIZERS.values()
+    if (made.rule.__name__, "cuda") in KERNELS
 }
 
 
@@ -25,18 +25,18 @@ def call(name: str, *arguments: Any, **options: Any) -> Any:
 
 
 def numbers(*values: float) -> list[Any]:
-    """Arrays without axes, there."""
+    """Arrays without axes, on the GPU."""
     return [asarray(np.float32(value)[None], device="cuda")[0] for value in values]
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_a_gradient_that_is_no_number_moves_nothing(rule: str) -> None:
-    kind = RULES[rule]
-    shape = 2 + len(kind.moments), 3, 3
+def test_a_gradient_of_nan_changes_nothing(rule: str) -> None:
+    made = RULES[rule]
+    shape = 2 + len(made.moments), 3, 3
     before = np.random.default_rng(0).standard_normal(shape).astype("float32")
     before[1] = np.nan
     arrays = [asarray(a, device="cuda") for a in before.copy()]
-    call(rule, *arrays, t=7, rate=0.01, decay=0.1, **kind.numbers)
+    call(rule, *arrays, t=7, rate=0.01, decay=0.1, **made.numbers)
     for mine, then in zip(arrays, before, strict=True):
         assert_array_equal(asnumpy(mine), then)
 
@@ -44,8 +44,8 @@ def test_a_gradient_that_is_no_number_moves_nothing(rule: str) -> None:
 @pytest.mark.parametrize(
     ("losses", "squares"), [([np.nan], [4.0]), ([1.0], [np.inf]), ([1.0, np.inf], [1.0])]
 )
-def test_what_is_not_a_number_is_remembered(losses: list[float], squares: list[float]) -> None:
-    """And then there is no norm any more."""
+def test_nan_is_recorded(losses: list[float], squares: list[float]) -> None:
+    """Afterwards no norm is returned."""
     flag = get_device("cuda").xp.zeros(1, np.int32)
     found = call("clip_factor", numbers(*losses), numbers(*squares), 1.5, flag)
     assert int(flag[0]) == 1
@@ -54,6 +54,6 @@ def test_what_is_not_a_number_is_remembered(losses: list[float], squares: list[f
     assert float(loss) == 1 and np.isnan(float(norm)) and np.isnan(float(factor))
 
 
-def test_a_target_that_does_not_exist_gives_no_number() -> None:
+def test_a_target_out_of_range_gives_nan() -> None:
     z, targets = (asarray(a, device="cuda") for a in (np.zeros((2, 3), "f4"), np.array([1, 3])))
     assert np.isnan(float(call("cross_entropy", z, targets)[0]))

@@ -1,9 +1,9 @@
-"""Each kernel gives what its formula gives: one test that walks `dispatch.KERNELS`.
+"""Each kernel gives the results of its formula: one test for all of `dispatch.KERNELS`.
 
-What is true is what the formula says in float64. A kernel may be three times as far from it as the
-formula itself in the precision of the call, and some units in the last place of what is added up.
-Value and each gradient are compared apart, in any order of memory, and with tiles so small that
-there are several.
+The truth is the formula in float64. The error of a kernel may be three times that of the formula in
+the dtype of the call, plus some units in the last place of the terms of its sums. Value and each
+gradient are compared separately, for any order in memory, and with tiles so small that there are
+several.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ from tinyattn.tensor import OPS
 
 ULPS = {"float32": 8, "float64": 4096}  # of float64, together about 1e-12
 NUDGE = 2.0**-24
-"""By which share numbers are moved, to see how much a rounding error matters."""
+"""The relative change of values, to measure the effect of a rounding error."""
 
 Function = Callable[..., Any]
 Found = dict[str, Any]
@@ -50,14 +50,14 @@ def test_a_kernel_has_a_formula_and_drawn_calls(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "device"), TABLE)
 def test_a_kernel_is_called_as_its_formula(name: str, device: str) -> None:
-    """Names, kinds, defaults and annotations of all parameters."""
+    """Names, defaults, annotations, and positional or keyword, of all parameters."""
     both = (inspect.signature(f) for f in (KERNELS[name, device].run, FORMULAS[name]))
     mine, theirs = (list(signature.parameters.values()) for signature in both)
     assert mine == theirs
 
 
 @pytest.mark.parametrize(("name", "device"), WALK)
-def test_a_kernel_gives_what_its_formula_gives(name: str, device: str) -> None:
+def test_a_kernel_gives_the_results_of_its_formula(name: str, device: str) -> None:
     asked: Counter[bool] = Counter()
     run, why_not = KERNELS[name, device]
 
@@ -76,8 +76,8 @@ def test_a_kernel_gives_what_its_formula_gives(name: str, device: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted({name for name, _ in TABLE}))
-def test_a_formula_gives_the_same_on_a_device_that_forgives_nothing(name: str) -> None:
-    """Where there is no kernel, and arrays are as a GPU's (tests/strict)."""
+def test_a_formula_gives_the_same_on_the_strict_device(name: str) -> None:
+    """It has no kernels, and its arrays behave as on a GPU (tests/strict)."""
 
     def holds(call: Call) -> None:
         check_call(name, FORMULAS[name], "strict", call)
@@ -86,7 +86,7 @@ def test_a_formula_gives_the_same_on_a_device_that_forgives_nothing(name: str) -
 
 
 def check_call(name: str, run: Function, device: str, call: Call) -> None:
-    """Raises: AssertionError if a kernel does not give what its formula gives."""
+    """Raises: AssertionError if a kernel does not give the results of its formula."""
     formula = FORMULAS[name]
     with np.errstate(all="ignore"):  # float32 may overflow where the truth does not
         truth = outcome(name, formula, "cpu", call, np.float64)
@@ -100,11 +100,11 @@ def check_call(name: str, run: Function, device: str, call: Call) -> None:
             mine = outcome(name, run, device, call)
         assert mine.keys() == plain.keys()
         for i, (label, found) in enumerate(mine.items()):
-            told = f"{label} of {name} on {device} of {call}: "
+            message = f"{label} of {name} on {device} of {call}: "
             if call.zeros and i < len(call.zeros) and call.zeros[i] is not None:
-                assert not found[call.zeros[i]].any(), f"{told}not 0 where nothing counts"
+                assert not found[call.zeros[i]].any(), f"{message}not 0 where nothing counts"
             largest = terms[i] if i < len(terms) else 0
-            alike(told, largest, *(side[label] for side in (mine, plain, truth, moved)))
+            alike(message, largest, *(side[label] for side in (mine, plain, truth, moved)))
     with size(), contextlib.nullcontext() if finite else np.errstate(invalid="ignore"):
         again = outcome(name, run, device, call)
     for label, found in mine.items():
@@ -113,7 +113,7 @@ def check_call(name: str, run: Function, device: str, call: Call) -> None:
 
 @contextlib.contextmanager
 def small_tiles() -> Iterator[None]:
-    """So small that everything takes several."""
+    """Make tiles so small that every call needs several."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tiles, "TILE", 150)
         patch.setattr(pairs, "QUERIES", (13, 13))
@@ -126,9 +126,9 @@ def small_tiles() -> Iterator[None]:
 
 
 def outcome(name: str, function: Function, device: str, call: Call, change: Any = None) -> Found:
-    """What comes out, on the host, and that nothing else has changed.
+    """The results, on the host; checks that nothing else has changed.
 
-    Of an op the value and its gradients, else results and arguments, which may be written to.
+    For an op the value and its gradients, otherwise results and arguments, which may be changed.
     """
     xp = get_device(device).xp
     arguments, options = call.on(device, change)
@@ -171,20 +171,20 @@ def host(a: Any) -> np.ndarray | None:
 
 
 def labelled(label: str, found: Any, device: str) -> Found:
-    """Numbers and arrays of a nested list, by place."""
+    """The scalars and arrays of a nested list, by their places."""
     if isinstance(found, (list, tuple)):
         return {name: a for i, one in enumerate(found)
                 for name, a in labelled(f"{label} {i}", one, device).items()}  # fmt: skip
     if is_array(found):
         assert device_of(found).name == device
         return {label: host(found)}
-    if isinstance(found, np.generic):  # what NumPy makes of an array of no axes
+    if isinstance(found, np.generic):  # NumPy returns it for an array without axes
         return {label: np.asarray(found)}
     return {label: found} if isinstance(found, float) else {}
 
 
 def summed_to(shape: tuple[int, ...], gradient: np.ndarray | None) -> np.ndarray:
-    """A gradient of what was broadcast."""
+    """The gradient of an operand that was broadcast."""
     assert gradient is not None
     dtype = gradient.dtype
     while gradient.ndim > len(shape):
@@ -196,7 +196,7 @@ def summed_to(shape: tuple[int, ...], gradient: np.ndarray | None) -> np.ndarray
 
 
 def nudged(values: np.ndarray) -> np.ndarray:
-    """In float64, each number moved by up to a small share of itself."""
+    """In float64, with a small relative change of each element."""
     rng = np.random.default_rng(values.size)
     return values.astype(float) * (1 + NUDGE * rng.uniform(-1, 1, values.shape))
 
@@ -207,12 +207,12 @@ def nudged(values: np.ndarray) -> np.ndarray:
 def same_bits(a: Any, b: Any) -> bool:
     if a is None or b is None:
         return a is b
-    a, b = np.asarray(a), np.asarray(b)  # sums of all numbers are none
+    a, b = np.asarray(a), np.asarray(b)  # sums over all elements are scalars
     return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
 
 
 def sizes_of_terms(call: Call, truth: Found) -> list[Any]:
-    """How large numbers are that are added up, of each result."""
+    """The size of the terms of the sums of each result."""
     if call.terms is None:
         return []
     arguments, _ = call.on("cpu", np.float64)
@@ -221,24 +221,24 @@ def sizes_of_terms(call: Call, truth: Found) -> list[Any]:
     return call.terms(*arguments)
 
 
-def alike(told: str, terms: Any, mine: Any, plain: Any, truth: Any, moved: Any) -> None:
+def alike(message: str, terms: Any, mine: Any, plain: Any, truth: Any, moved: Any) -> None:
     """Raises: AssertionError if `mine` is farther from the truth than it may be.
 
-    Args: terms: the size of what is added up, if that is larger than `truth`.
+    Args: terms: the size of the terms of its sums, if larger than `truth`.
     """
-    if isinstance(plain, float):  # a kernel may leave it where it is
+    if isinstance(plain, float):  # a kernel may leave it on the device
         mine, truth, moved = (np.asarray(a) for a in (mine, truth, moved))
         plain = np.asarray(plain, mine.dtype)
-    assert (mine.shape, mine.dtype) == (plain.shape, plain.dtype), f"{told}shape or precision"
+    assert (mine.shape, mine.dtype) == (plain.shape, plain.dtype), f"{message}shape or precision"
     if mine.dtype.kind != "f":
-        assert_array_equal(mine, plain, told)
+        assert_array_equal(mine, plain, message)
         return
-    assert_array_equal(np.isnan(mine), np.isnan(truth), f"{told}NaN")
+    assert_array_equal(np.isnan(mine), np.isnan(truth), f"{message}NaN")
     infinite, number = np.isinf(truth), np.isfinite(truth)
-    assert_array_equal(mine[infinite], truth[infinite], f"{told}∞")
+    assert_array_equal(mine[infinite], truth[infinite], f"{message}∞")
 
     def off(side: np.ndarray) -> float:
-        """The largest error, of those that are numbers."""
+        """The largest error that is not NaN."""
         with np.errstate(all="ignore"):
             errors = np.abs(side.astype(float) - truth)
         return float(errors[np.isfinite(errors) & number].max(initial=0))
@@ -246,4 +246,4 @@ def alike(told: str, terms: Any, mine: Any, plain: Any, truth: Any, moved: Any) 
     ulp, largest = np.finfo(mine.dtype).eps, np.abs(truth[number]).max(initial=0)
     matters = max(off(moved) / NUDGE, largest, float(np.nanmax(terms, initial=0)))
     allowed = 3 * off(plain) + ULPS[mine.dtype.name] * ulp * matters
-    assert off(mine) <= allowed, f"{told}off by {off(mine):.3g}; {allowed:.3g} is allowed"
+    assert off(mine) <= allowed, f"{message}off by {off(mine):.3g}; {allowed:.3g} is allowed"

@@ -1,4 +1,4 @@
-"""How pairs of queries and keys are cut into tiles: each that is seen once, and no future."""
+"""Pairs of queries and keys in tiles: each allowed pair once, and no later keys."""
 
 from unittest import mock
 
@@ -12,7 +12,7 @@ from tinyattn.attention import causal
 from tinyattn.kernels.cpu import pairs, tiles
 
 
-def test_causal_tiles_leave_the_future_out() -> None:
+def test_causal_tiles_leave_out_later_keys() -> None:
     with mock.patch.object(pairs, "QUERIES", (3, 3)), mock.patch.object(pairs, "KEYS", 4):
         cut = list(pairs.Pairs((), 8, 8, None, True, np.dtype("f4")).tiles())
     assert cut == [((), slice(0, 3), [slice(0, 3)]),
@@ -24,7 +24,7 @@ def test_causal_tiles_leave_the_future_out() -> None:
     hnp.arrays(bool, hnp.array_shapes(min_dims=2, max_dims=4, max_side=7)),
     st.integers(1, 9), st.integers(1, 9), st.integers(1, 300), st.booleans(),
 )  # fmt: skip
-def test_every_pair_that_is_seen_is_in_one_tile(
+def test_every_allowed_pair_is_in_one_tile(
     seen: np.ndarray, queries: int, keys: int, tile: int, is_causal: bool
 ) -> None:
     *lead, T, S = seen.shape

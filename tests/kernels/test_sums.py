@@ -1,4 +1,4 @@
-"""Sums in pieces: what a plain sum gives where that is right, and right where it stops."""
+"""Sums in pieces: equal to a plain sum, and right also where a plain float32 sum is not."""
 
 import math
 
@@ -19,8 +19,10 @@ shapes = st.lists(st.integers(0, 7), min_size=1, max_size=4).map(tuple)
 
 
 @given(shapes, st.data(), st.booleans(), st.sampled_from("CF"))
-def test_pieces_do_not_show(shape: tuple, data: st.DataObject, keepdims: bool, order: str) -> None:
-    """With pieces of three numbers; whole numbers are added exactly in any order."""
+def test_pieces_do_not_change_a_sum(
+    shape: tuple, data: st.DataObject, keepdims: bool, order: str
+) -> None:
+    """With pieces of three elements; integers are added exactly in any order."""
     x = np.asarray(np.random.default_rng(0).integers(-9, 9, shape), np.float32, order=order)
     axes = tuple(sorted(data.draw(st.sets(st.integers(0, len(shape) - 1)))))
     axis = data.draw(st.integers(-len(shape), len(shape) - 1))
@@ -34,7 +36,7 @@ def test_pieces_do_not_show(shape: tuple, data: st.DataObject, keepdims: bool, o
 
 
 def test_ones_are_counted_beyond_what_float32_can_count_one_by_one() -> None:
-    ones = np.broadcast_to(np.float32(1), (BEYOND, 2))  # takes no memory
+    ones = np.broadcast_to(np.float32(1), (BEYOND, 2))  # needs no memory
     assert_array_equal(sum_over(np, ones, (0,)), [BEYOND, BEYOND])
     assert_array_equal(sum_rows(ones), [BEYOND, BEYOND])
     assert running_sum(np, ones[:, :1], 0)[-1] == BEYOND
@@ -53,7 +55,7 @@ def test_many_weights_sum_to_one() -> None:
 
 
 def test_the_gradient_of_a_bias_counts_all_rows() -> None:
-    """2²⁴ beside ones is as far from them as that many ones are from the next one."""
+    """float32 cannot add 1 to 2²⁴: the value 2²⁴ among ones is as hard as that many ones."""
     rows = np.ones((4 * PIECE, 2), np.float32)
     rows[0] = 2.0**24
     x = Tensor(rows)
@@ -78,7 +80,7 @@ def test_an_id_may_occur_more_often_than_float32_can_count() -> None:
 
 
 @pytest.mark.parametrize("axes", [(0,), (0, 1), (1,), (0, 2)])
-def test_rounding_errors_stay_small_however_many_are_added(axes: tuple[int, ...]) -> None:
+def test_rounding_errors_stay_small_for_any_number_of_terms(axes: tuple[int, ...]) -> None:
     x = np.random.default_rng(0).random((300, 200, 2), np.float32).swapaxes(0, 1)
     exact = x.astype(np.float64).sum(axes)
     assert_allclose(sum_over(np, x, axes), exact, rtol=2e-6)

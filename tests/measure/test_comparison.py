@@ -1,4 +1,4 @@
-"""Mechanisms side by side: what is measured is what is there, and a false claim is found out."""
+"""The comparison of attention types: all measurements exist, and false claims are detected."""
 
 import json
 from typing import Any
@@ -7,32 +7,32 @@ import numpy as np
 import pytest
 from blocks import after
 from formulas import meeting
-from kinds import told, written
+from kinds import about, with_options
 
 from tinyattn import Tensor
 from tinyattn.attention import ATTENTION, Call, MultiHead, causal, influence
 from tinyattn.measure import DownAndUp, compare, new_block
 from tinyattn.measure.comparison import Sight, slope
-from tinyattn.models import MECHANISMS
+from tinyattn.models import ATTENTION_TYPES
 
 T = 40
 
 
-@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize("name", ATTENTION_TYPES)
 def test_uses_are_found(name: str) -> None:
-    assert Sight(name, 8, 2).uses() == told(name).USES
+    assert Sight(name, 8, 2).uses() == about(name).USES
 
 
-@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize("name", ATTENTION_TYPES)
 @pytest.mark.parametrize("is_causal", [True, False])
 def test_influence(name: str, is_causal: bool, device: str) -> None:
-    if is_causal not in told(name).USES:
+    if is_causal not in about(name).USES:
         with pytest.raises(ValueError, match="cannot"):
             influence(new_block(name, 8, 2, T), T, is_causal)
         return
-    block = new_block(written(name), 8, 2, T)
+    block = new_block(with_options(name), 8, 2, T)
     block.to(device)
-    expected = told(name).sees(block, T, is_causal)
+    expected = about(name).sees(block, T, is_causal)
     np.testing.assert_array_equal(influence(block, T, is_causal), expected)
 
 
@@ -46,20 +46,20 @@ def test_influence_tries_a_copy() -> None:
 
 
 class Liar(MultiHead):
-    """Says that it can be causal, and looks at everything."""
+    """Claims that it can be causal, but attends to everything."""
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, call: Call) -> Tensor:
         return super().attend(q, k, v, call._replace(causal=False))
 
 
 class Blinkered(MultiHead):
-    """Says that it can look both ways, and looks back only."""
+    """Claims that it can be bidirectional, but attends to earlier positions only."""
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, call: Call) -> Tensor:
         return super().attend(q, k, v, call._replace(causal=True))
 
 
-def test_false_claims_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_false_claims_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(ATTENTION, "liar", Liar)
     monkeypatch.setitem(ATTENTION, "blinkered", Blinkered)
     found = compare(["liar", "blinkered"], width=8, heads=2, lengths=(8, 16), rounds=1)
@@ -69,7 +69,7 @@ def test_false_claims_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_down_and_up_is_the_perceiver(device: str) -> None:
-    """Its equation, with masks written out; and it has the parameters of two blocks and Z."""
+    """Its equation, with explicit masks; it has the parameters of two blocks and Z."""
     block = new_block("perceiver,latents=6", 8, 2, T)
     assert isinstance(block, DownAndUp)
     block.astype("float64").to(device)
@@ -83,7 +83,7 @@ def test_down_and_up_is_the_perceiver(device: str) -> None:
     y = x + up(x, context=z, allowed=causal(T, 6, align="start", xp=x.xp))
     np.testing.assert_allclose(block(x, causal=True).numpy(), y.numpy(), rtol=1e-13)
     assert block.parameter_count() == 2 * (4 * 8 * 8 + 4 * 8) + 6 * 8
-    with pytest.raises(ValueError, match="cannot look both ways: its masks go by index"):
+    with pytest.raises(ValueError, match="later positions: its masks are causal by index"):
         block(x)
 
 
@@ -93,22 +93,22 @@ def test_slope() -> None:
 
 @pytest.fixture(scope="module")
 def found() -> Any:
-    """All mechanisms, and what progress was told."""
-    told: dict[str, Any] = {"done": 0}
+    """A comparison of all attention types, and the calls for its progress bar."""
+    progress: dict[str, Any] = {"done": 0}
     comparison = compare(
-        [*MECHANISMS], width=16, heads=2, lengths=(128, 512), length=256, rounds=1,
-        on_start=lambda done, total: told.update(total=total),
-        on_step=lambda count: told.update(done=told["done"] + count),
+        [*ATTENTION_TYPES], width=16, heads=2, lengths=(128, 512), length=256, rounds=1,
+        on_start=lambda done, total: progress.update(total=total),
+        on_step=lambda count: progress.update(done=progress["done"] + count),
     )  # fmt: skip
-    return comparison, told
+    return comparison, progress
 
 
-def test_a_row_for_each_mechanism(found: Any) -> None:
+def test_a_row_for_each_attention_type(found: Any) -> None:
     comparison, progress = found
-    assert [row.name for row in comparison.rows] == [*MECHANISMS]
+    assert [row.name for row in comparison.rows] == [*ATTENTION_TYPES]
     assert progress["done"] == progress["total"] > 0
     for row in comparison.rows:
-        assert row.causal == (True in told(row.name).USES)
+        assert row.causal == (True in about(row.name).USES)
         assert row.use == ("causal" if row.causal else "bidirectional")
         assert [*row.seconds] == [*row.peak_bytes] == [128, 256, 512]
         assert min(row.seconds.values()) > 0 and row.step_ratio > 0
@@ -117,24 +117,24 @@ def test_a_row_for_each_mechanism(found: Any) -> None:
     assert comparison.rows[0] is comparison.dense[0]
 
 
-@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize("name", ATTENTION_TYPES)
 def test_hops(name: str, found: Any) -> None:
-    """Layers until all is reached that may be, at 128 positions; None if that is never so."""
+    """Layers until all allowed positions have influence, of 128; None if never."""
     (row,) = [row for row in found[0].rows if row.name == name]
-    seen = told(name).sees(new_block(name, 8, 2, 128), 128, row.causal)
+    seen = about(name).sees(new_block(name, 8, 2, 128), 128, row.causal)
     wanted = meeting(128, row.causal)
     layers = range(1, 129)
     assert row.hops == next((n for n in layers if (after(n, seen) >= wanted).all()), None)
 
 
 def test_hops_of_some(found: Any) -> None:
-    """Inputs from the 64th on reach no other output of a Perceiver."""
+    """Inputs from the 64th on influence no other output of a Perceiver."""
     hops = {row.name: row.hops for row in found[0].rows}
     assert (hops["multihead"], hops["bigbird"], hops["perceiver"]) == (1, 3, None)
 
 
-def test_memory_grows_as_formulas_say(found: Any) -> None:
-    """What is linear in T is measured as nearly linear, and what keeps all weights is not."""
+def test_memory_grows_as_in_the_formulas(found: Any) -> None:
+    """Types linear in T are measured as nearly linear; those that keep all weights are not."""
     slopes = {(row.name, row.use): row.memory_slope for row in found[0].rows + found[0].dense}
     assert slopes["bigbird", "causal"] < 1.2 > slopes["linformer", "bidirectional"]
     assert slopes["perceiver", "causal"] < 1.2

@@ -1,4 +1,4 @@
-"""A profile counts what is multiplied, leaves results as they are, and adds up."""
+"""A profile counts multiply-adds, does not change results, and its parts sum to the whole."""
 
 import itertools
 import math
@@ -38,7 +38,7 @@ rng = np.random.default_rng(0)
 
 @pytest.fixture(autouse=True)
 def small_products(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rate is measured in no time."""
+    """Measuring the peak rate takes no time."""
     monkeypatch.setattr(module, "PRODUCT", 64)
 
 
@@ -46,7 +46,7 @@ def small_products(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Counted:
-    """A number that counts the products it is in. With a plain number, as in a sum: none."""
+    """A number that counts its products with other such numbers; with a plain number: none."""
 
     products = 0
 
@@ -74,7 +74,7 @@ def counted(shape: tuple[int, ...]) -> np.ndarray:
 
 
 def products(compute: Any) -> tuple[Any, int]:
-    """What `compute` gives, and how many products it took."""
+    """The result of `compute`, and how many products it needed."""
     before = Counted.products
     return compute(), Counted.products - before
 
@@ -98,19 +98,19 @@ def products(compute: Any) -> tuple[Any, int]:
 def test_counts_are_the_products_of_the_op_itself(
     name: str, shapes: list[tuple[int, ...]], options: dict[str, Any]
 ) -> None:
-    """Its function is run, both ways, on numbers that count."""
+    """Its function is run, forward and backward, on numbers that count."""
     arrays = [counted(shape) for shape in shapes]
     (y, vjps), done = products(lambda: OPS[name].__wrapped__(np, *arrays, **options))
     y = y if isinstance(y, np.ndarray) else np.array(y, dtype=object)
     forward, backward = multiply_adds(name, arrays, options, y)
     assert forward == done > 0
     g = counted(y.shape)
-    for vjp, count in zip(vjps, backward, strict=False):  # linear has one for a bias in any case
+    for vjp, count in zip(vjps, backward, strict=False):  # linear has one for a bias in every case
         _, done = products(lambda vjp=vjp: vjp(g))
         assert done == count
 
 
-def test_an_einsum_of_three_has_two_products_a_term() -> None:
+def test_an_einsum_of_three_has_two_products_per_term() -> None:
     arrays = [np.ones((2, 3)), np.ones((3, 4)), np.ones((4, 5))]
     equation = {"equation": "ij,jk,kl->il"}
     terms = 2 * 3 * 4 * 5
@@ -125,7 +125,7 @@ def test_an_einsum_of_three_has_two_products_a_term() -> None:
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("hidden", [None, (1, 4), (3, 4), (2, 1, 1, 4), (2, 6, 3, 4)])
 def test_attention_is_counted_pair_by_pair(causal: bool, hidden: tuple[int, ...] | None) -> None:
-    """Three queries, four keys: every score that is allowed, and every value that it weighs."""
+    """Three queries, four keys: every allowed score, and every value that it weights."""
     B, H, T, S, D, E = 2, 6, 3, 4, 5, 7
     q, k, v = counted((B, H, T, D)), counted((B, H, S, D)), counted((B, H, S, E))
     allowed = None if hidden is None else rng.random(hidden) < 0.6
@@ -140,7 +140,7 @@ def test_attention_is_counted_pair_by_pair(causal: bool, hidden: tuple[int, ...]
                 continue
             pairs += 1
             sum(map(operator.mul, q[b, h, t], k[b, h, s]))  # the score
-            [weight * value for value in v[b, h, s]]  # its share of y
+            [weight * value for value in v[b, h, s]]  # its term in y
         return pairs
 
     def backward(pairs: int) -> None:
@@ -162,7 +162,7 @@ def test_other_ops_count_nothing() -> None:
     assert multiply_adds("gelu", [np.ones(3)], {}, np.ones(3)) == (0, [0])
 
 
-# Watching ----------------------------------------------------------------------------------
+# Observing ---------------------------------------------------------------------------------
 
 
 def total(observer: Observer, direction: str) -> float:
@@ -170,7 +170,10 @@ def total(observer: Observer, direction: str) -> float:
 
 
 @pytest.mark.parametrize(
-    ("name", "pair"),  # what a pair costs, in all heads together, where the op `attention` is used
+    (
+        "name",
+        "pair",
+    ),  # multiply-adds of a pair, in all heads together, where the op `attention` is used
     [
         ("multihead", "2·C"),
         ("bilinear", "H·C + C"),
@@ -179,8 +182,8 @@ def total(observer: Observer, direction: str) -> float:
     ],
 )
 @pytest.mark.parametrize("causal", [False, True])
-def test_it_agrees_with_what_a_block_says_it_costs(name: str, pair: str, causal: bool) -> None:
-    """A formula counts hidden pairs as well, of which causal attention has T·(T - 1)/2."""
+def test_it_agrees_with_the_formula_of_a_block(name: str, pair: str, causal: bool) -> None:
+    """A formula also counts hidden pairs; causal attention has T·(T - 1)/2 of them."""
     T, C, H = 12, 8, 2
     block = new_block(name, C, H, T)
     if causal and "causal" in block.cannot:
@@ -190,14 +193,14 @@ def test_it_agrees_with_what_a_block_says_it_costs(name: str, pair: str, causal:
     with observed(observer.observe):
         y = block(x, causal=causal)
         y.backward(np.ones(y.shape))
-    said = formula_value(block.multiply_adds, letters(block, T, causal))
+    by_formula = formula_value(block.multiply_adds, letters(block, T, causal))
     found = Fraction(total(observer, "forward"))
     hidden = T * (T - 1) // 2 if causal else 0
-    assert found == said - hidden * formula_value(pair, {"C": C, "H": H})
+    assert found == by_formula - hidden * formula_value(pair, {"C": C, "H": H})
     assert total(observer, "backward") == 2 * found
 
 
-def test_looking_on_changes_nothing_and_ends_with_the_context() -> None:
+def test_observing_changes_nothing_and_ends_with_the_context() -> None:
     x = Tensor(rng.standard_normal((3, 4)), requires_grad=True)
     weight = Tensor(rng.standard_normal((4, 4)), requires_grad=True)
 
@@ -220,7 +223,7 @@ def test_looking_on_changes_nothing_and_ends_with_the_context() -> None:
     assert len(observer.notes) == number
 
 
-def test_an_error_ends_the_observation_and_says_what_it_always_says() -> None:
+def test_an_error_ends_the_observation_and_keeps_its_message() -> None:
     observer, message = Observer(), "matmul: inner sizes must match"
     with pytest.raises(ValueError, match=message), observed(observer.observe):
         ops.matmul(np.ones((2, 3)), np.ones((2, 3)))
@@ -239,7 +242,7 @@ def test_bytes_are_those_of_arrays_in_and_out() -> None:
     assert found["reshape", "forward"] == found["reshape", "backward"] == 0  # views
 
 
-def test_an_observer_sees_the_ops_of_every_thread() -> None:
+def test_an_observer_records_the_ops_of_every_thread() -> None:
     observer = Observer()
 
     def work() -> None:
@@ -269,14 +272,14 @@ def small(optimizer: str = "adamw", dropout: float = 0.1) -> tuple[GPT, list[Any
 
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 @pytest.mark.parametrize("workers", [1, 3])
-def test_a_step_adds_up(optimizer: str, workers: int) -> None:
+def test_the_parts_of_a_step_sum_to_the_whole(optimizer: str, workers: int) -> None:
     model, optimizers, batch = small(optimizer)
-    before, told = model.state(), []
+    before, counts = model.state(), []
     found = profile_step(
         language_model_loss(model), optimizers, batch, steps=3, workers=workers,
-        on_step=told.append,
+        on_step=counts.append,
     )  # fmt: skip
-    assert told == [1] * 5
+    assert counts == [1] * 5
     assert (found.workers, found.steps, found.positions) == (workers, 3, B * T)
     rows = {(row.name, row.direction): row for row in found.rows}
     assert len(rows) == len(found.rows)
@@ -296,8 +299,8 @@ def test_a_step_adds_up(optimizer: str, workers: int) -> None:
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
-def test_it_is_said_who_clips_and_updates(optimizer: str) -> None:
-    """And who adds up: a kernel that is switched off is missed here too, though these are no ops.
+def test_it_names_what_clips_and_updates(optimizer: str) -> None:
+    """And what sums: a kernel that is switched off is reported here too, although these are no ops.
 
     The gradient of a bias and of the positions is a sum over rows.
     """
@@ -312,7 +315,7 @@ def test_it_is_said_who_clips_and_updates(optimizer: str) -> None:
     }  # fmt: skip
 
 
-def test_a_rule_of_ones_own_is_a_formula_also_by_a_name_that_has_a_kernel() -> None:
+def test_a_users_rule_is_a_formula_also_with_the_name_of_a_kernel() -> None:
     def adamw(*arrays: Any, **numbers: Any) -> None: ...
 
     class Own(SGD):
@@ -326,8 +329,8 @@ def test_a_rule_of_ones_own_is_a_formula_also_by_a_name_that_has_a_kernel() -> N
     assert set(calls) == {"formula", "kernel"}
 
 
-def test_what_is_noted_inside_counts_there_only() -> None:
-    """An op that works, calls a formula that works, and has a gradient that does so too."""
+def test_inner_operations_are_counted_only_once() -> None:
+    """An op that computes and calls a formula that computes; its gradient does the same."""
 
     def work() -> None:
         began = time.thread_time()
@@ -363,15 +366,15 @@ def test_what_is_noted_inside_counts_there_only() -> None:
     assert rest < 0.01
 
 
-def test_bytes_of_what_is_written_in_place_or_in_lists_count() -> None:
+def test_bytes_of_arrays_in_place_and_in_lists_are_counted() -> None:
     observer = Observer()
     with observed(observer.observe):
         add_each(np, [np.ones(4), np.ones(2)], [np.ones(4), np.ones(2)])
     assert [(note.name, note.bytes) for note in observer.notes] == [("add_each", 96)]
 
 
-def test_time_is_that_of_work_and_not_of_waiting() -> None:
-    """A loss that sleeps takes time on the clock only; one that works is between ops."""
+def test_time_is_computing_time_without_waiting() -> None:
+    """A loss that sleeps has wall-clock time only; one that computes is between ops."""
     model, optimizers, batch = small()
     loss = language_model_loss(model)
 
@@ -388,7 +391,7 @@ def test_time_is_that_of_work_and_not_of_waiting() -> None:
     assert found.busy < found.seconds - 0.04
 
 
-def test_the_rate_is_that_of_the_fastest_product(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_peak_rate_is_that_of_the_fastest_product(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a clock that advances by 4, 2 and 3 seconds."""
     monkeypatch.setattr(module, "PRODUCT", 10)
     clock = itertools.chain.from_iterable((0.0, s) for s in (4.0, 2.0, 3.0))
@@ -396,12 +399,12 @@ def test_the_rate_is_that_of_the_fastest_product(monkeypatch: pytest.MonkeyPatch
     assert module.product_rate(1, rounds=3) == 10**3 / 2
 
 
-def test_without_this_room_its_commands_are_gone_and_nothing_else(tmp_path: Path) -> None:
+def test_without_this_room_only_its_commands_are_missing(tmp_path: Path) -> None:
     """A copy of the package without measure/ imports every other room, and runs its commands."""
     without = shutil.ignore_patterns("measure", "__pycache__")
     shutil.copytree(Path(tinyattn.__file__).parent, tmp_path / "tinyattn", ignore=without)
     rooms = "attention, cli, models, parsing, report, tasks, theory, training"
-    # An editable install has a finder that would take what is missing from the checkout.
+    # An editable install has a finder that would import the missing files from the checkout.
     look = "import sys; sys.meta_path[:] = [f for f in sys.meta_path if 'editable' not in str(f)]\n"
     look += f"from tinyattn import {rooms}; print(*cli.main.commands)"
     run = subprocess.run(

@@ -1,4 +1,4 @@
-"""The GPT with every mechanism: its sizes, who knows of whom, and that caching changes nothing."""
+"""The GPT with every attention type: sizes, influence, and that a cache changes nothing."""
 
 import importlib
 import math
@@ -10,31 +10,35 @@ import numpy as np
 import pytest
 from blocks import CLOSE, after
 from cases import in_float64
-from kinds import told, written
+from kinds import about, with_options
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tinyattn import Tensor, no_grad, ops
 from tinyattn.attention import ARRANGEMENTS
 from tinyattn.backend import asarray, get_device
-from tinyattn.models import GPT, MECHANISMS, GPTConfig, continuations, generate
-from tinyattn.noise import Noise
+from tinyattn.models import ATTENTION_TYPES, GPT, GPTConfig, continuations, generate
+from tinyattn.rng import DropoutRNG
 
 CONTEXT = 12
 TINY: dict[str, Any] = {"vocabulary": 11, "context": CONTEXT, "layers": 2, "heads": 2, "width": 8}
 SMALLER = {"bigbird": "bigbird,block=2,window_blocks=1,random_blocks=1"}
-"""So that a text of a dozen symbols has several blocks, and some of them are not seen."""
+"""So that a sequence of a dozen tokens has several blocks, and some of them are hidden."""
 
-CAUSAL = [name for name, kind in MECHANISMS.items() if "causal" not in kind.cannot]
-KINDS = [(name, "learned") for name in CAUSAL] + [
-    (name, "rotary") for name in CAUSAL if "rotary" not in MECHANISMS[name].cannot
+CAUSAL = [name for name, made in ATTENTION_TYPES.items() if "causal" not in made.cannot]
+TYPES = [(name, "learned") for name in CAUSAL] + [
+    (name, "rotary") for name in CAUSAL if "rotary" not in ATTENTION_TYPES[name].cannot
 ]
-every_kind = pytest.mark.parametrize(("name", "positions"), KINDS)
+every_type = pytest.mark.parametrize(("name", "positions"), TYPES)
 
 
 def tiny(name: str = "multihead", positions: str = "learned", **options: Any) -> GPT:
-    """A small GPT with weights large enough that its answers differ."""
+    """A small GPT with weights so large that its outputs differ."""
     device = options.pop("device", "cpu")
-    attention = name if "," in name or name not in MECHANISMS else SMALLER.get(name, written(name))
+    attention = (
+        name
+        if "," in name or name not in ATTENTION_TYPES
+        else SMALLER.get(name, with_options(name))
+    )
     given = {**TINY, "attention": attention, "positions": positions, **options}
     model = GPT(GPTConfig(**given), device=device)
     draw = np.random.default_rng(1)
@@ -64,28 +68,28 @@ def test_parameter_count_is_that_of_a5(attention: str, positions: str) -> None:
     assert GPT(config).parameter_count() == A5_SIZES[attention, positions]
 
 
-def test_the_sizes_of_the_others_follow_from_their_equations() -> None:
-    """Against multi-head attention, in a layer of width 8 with two heads."""
+def test_the_sizes_of_the_others_are_those_of_their_equations() -> None:
+    """Compared with multi-head attention, in a layer of width 8 with two heads."""
     dense = tiny().parameter_count()
     assert tiny("perceiver").parameter_count() == dense + 3 * TINY["width"]
     for name in CAUSAL:
         if name not in ARRANGEMENTS:
             model = tiny(name)
-            blocks = [layer.attention for layer in model.blocks]
-            more = [told(name).parameters(b) - told("multihead").parameters(b) for b in blocks]
+            blocks = [layer.attention for layer in model.layers]
+            more = [about(name).parameters(b) - about("multihead").parameters(b) for b in blocks]
             assert model.parameter_count() == dense + sum(more), name
 
 
 @pytest.mark.parametrize("name", CAUSAL)
-def test_an_untrained_model_knows_nothing(name: str) -> None:
-    """Its loss is that of a guess among all symbols, ln V nats."""
+def test_an_untrained_model_guesses(name: str) -> None:
+    """Its loss is that of a guess among all tokens, ln V nats."""
     config = GPTConfig(vocabulary=100, context=32, layers=2, heads=4, width=64, attention=name)
     ids = np.random.default_rng(0).integers(100, size=(8, 33))
     loss = ops.cross_entropy(GPT(config)(ids[:, :-1]), ids[:, 1:])
     assert loss.item() == pytest.approx(math.log(100), abs=0.1)
 
 
-def test_a_model_is_made_of_its_seed() -> None:
+def test_the_seed_determines_a_model() -> None:
     states = [GPT(GPTConfig(**TINY), seed=seed).state() for seed in (0, 0, 1)]
     for name, value in states[0].items():
         assert_array_equal(value, states[1][name])
@@ -95,16 +99,18 @@ def test_a_model_is_made_of_its_seed() -> None:
 # Learning ----------------------------------------------------------------------------------
 
 
-@every_kind
-def test_every_parameter_learns_on_every_device(name: str, positions: str, device: str) -> None:
+@every_type
+def test_every_parameter_gets_a_gradient_on_every_device(
+    name: str, positions: str, device: str
+) -> None:
     ids = ids_of(3, CONTEXT)
     runs = []
     for place in ("cpu", device):
         model = tiny(name, positions, device=place)
-        watch: list[Tensor] = []
-        logits = model(ids, noise=Noise(0), watch=watch)
+        attention_weights: list[Tensor] = []
+        logits = model(ids, dropout_rng=DropoutRNG(0), attention_weights=attention_weights)
         ops.cross_entropy(logits, asarray(ids, device=place)).backward()
-        assert (logits.shape, len(watch)) == ((3, CONTEXT, 11), TINY["layers"])
+        assert (logits.shape, len(attention_weights)) == ((3, CONTEXT, 11), TINY["layers"])
         named = [*model.named_parameters()]
         get = get_device(place).get
         runs.append({path: get(parameter.grad) for path, parameter in named})
@@ -114,11 +120,11 @@ def test_every_parameter_learns_on_every_device(name: str, positions: str, devic
         assert_allclose(runs[1][path], gradient, rtol=1e-3, atol=2e-5, err_msg=path)
 
 
-# Who knows of whom -------------------------------------------------------------------------
+# Influence ---------------------------------------------------------------------------------
 
 
 def changes(model: GPT, ids: np.ndarray) -> np.ndarray:
-    """Which outputs (down) change at all when a symbol (across) does."""
+    """Which outputs (down) change at all when a token (across) changes."""
     columns = []
     with no_grad():
         before = model(ids).numpy()
@@ -130,34 +136,32 @@ def changes(model: GPT, ids: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("T", [1, 3, 6, 12])
-@every_kind
-def test_a_symbol_has_no_influence_on_what_was_before(
+@every_type
+def test_a_token_has_no_influence_on_earlier_outputs(
     name: str, positions: str, T: int, device: str
 ) -> None:
     model = in_float64(tiny(name, positions, device=device))
     matrix = changes(model, ids_of(1, T))
     assert not np.triu(matrix, 1).any()
     if name in ARRANGEMENTS:
-        seen = told(name).sees(model, T, True)
+        seen = about(name).sees(model, T, True)
     else:
-        seen = after(TINY["layers"], told(name).sees(model.blocks[0].attention, T, True))
+        seen = after(TINY["layers"], about(name).sees(model.layers[0].attention, T, True))
     assert_array_equal(matrix, seen)
 
 
-@every_kind
-def test_logits_do_not_depend_on_how_long_the_text_becomes(
-    name: str, positions: str, device: str
-) -> None:
+@every_type
+def test_logits_do_not_depend_on_later_tokens(name: str, positions: str, device: str) -> None:
     model, ids = in_float64(tiny(name, positions, device=device)), ids_of(2, CONTEXT)
     whole = model(ids).numpy()
     for T in range(1, CONTEXT):
         assert_allclose(model(ids[:, :T]).numpy(), whole[:, :T], rtol=1e-10, atol=1e-10)
 
 
-# Writing -----------------------------------------------------------------------------------
+# Generation --------------------------------------------------------------------------------
 
 
-@every_kind
+@every_type
 def test_logits_with_a_cache_are_those_without(name: str, positions: str, device: str) -> None:
     model, ids = in_float64(tiny(name, positions, device=device)), ids_of(2, 6)
     cache, cuts = model.new_cache(), [(0, 3), (3, 4), (4, 6)]
@@ -170,32 +174,32 @@ def test_logits_with_a_cache_are_those_without(name: str, positions: str, device
     assert_allclose(np.concatenate(parts, axis=1), model(ids).numpy(), **CLOSE)
 
 
-SHORTER = ("synthesizer,length=7", "learned")  # than the context, as A5's is
+SHORTER = ("synthesizer,length=7", "learned")  # than the context, as in A5
 
 
-@pytest.mark.parametrize(("name", "positions"), [*KINDS, SHORTER])
+@pytest.mark.parametrize(("name", "positions"), [*TYPES, SHORTER])
 @pytest.mark.parametrize("length", [1, 12, 15])
-def test_writing_with_a_cache_is_writing_without(
+def test_generation_with_a_cache_equals_generation_without(
     name: str, positions: str, length: int, device: str
 ) -> None:
-    """Also when the text outgrows the context, or began longer than it."""
+    """Also if the sequence becomes longer than the context, or if the prompt is longer."""
     model, ids = tiny(name, positions, device=device), ids_of(2, length)
     for how in ({"temperature": 0}, {"temperature": 1.0, "top_k": 5, "top_p": 0.9}):
-        written = [
+        generated = [
             np.stack(
                 [*generate(model, ids, 14, rng=np.random.default_rng(0), use_cache=use, **how)]
             )
             for use in (True, False)
         ]
-        assert written[0].shape == (14, 2)
-        assert_array_equal(written[0], written[1])
+        assert generated[0].shape == (14, 2)
+        assert_array_equal(generated[0], generated[1])
 
 
-@pytest.mark.parametrize(("name", "positions"), [*KINDS, SHORTER])
-def test_texts_of_different_length_are_continued_as_each_alone(
+@pytest.mark.parametrize(("name", "positions"), [*TYPES, SHORTER])
+def test_prompts_of_different_length_are_continued_as_each_alone(
     name: str, positions: str, device: str
 ) -> None:
-    """Also where one outgrows the context before another one has begun."""
+    """Also if one becomes longer than the context before another one has started."""
     model = in_float64(tiny(name, positions, device=device))
     texts = [ids_of(1, length)[0] for length in (5, 1, 8, 5, 14)]
     alone = [np.ravel([*generate(model, text[None], 9, temperature=0)]) for text in texts]
@@ -205,10 +209,10 @@ def test_texts_of_different_length_are_continued_as_each_alone(
             assert_array_equal(ids, whole[:count])
 
 
-def test_a_continuation_ends_with_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The end of its own, not one that it was given; and nothing is written for nobody.
+def test_a_continuation_ends_with_the_end_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A generated end token, not one of the prompt; a finished sequence is no longer computed.
 
-    Texts come to `generate` by length.
+    `generate` gets prompts of equal length.
     """
     columns = list(zip("xy⁇zzzzzzz", "b⁇xxxxxxxx", "⁇cpqrstuvw", strict=True))
     steps = []
@@ -226,14 +230,14 @@ def test_a_continuation_ends_with_its_end(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(steps) == 7
 
 
-def test_continuations_do_not_depend_on_who_writes_them() -> None:
-    """Nor on the order of the texts."""
+def test_continuations_do_not_depend_on_workers() -> None:
+    """Nor on the order of the prompts."""
     model = in_float64(tiny(positions="rotary"))
     texts = [ids_of(1, 1 + i % 5)[0] for i in range(40)]
     done: list[int] = []
 
     def write(texts: list[np.ndarray], workers: int) -> list[list[int]]:
-        found = continuations(model, texts, 6, workers=workers, on_written=done.append)
+        found = continuations(model, texts, 6, workers=workers, on_generated=done.append)
         return [ids.tolist() for ids in found]
 
     alone = write(texts, 1)
@@ -249,7 +253,7 @@ MISTAKES: dict[str, tuple[type[Exception], Callable[[], Any]]] = {
     "dropout must be at least 0": (ValueError, lambda: tiny(dropout=1.0)),
     "positions must be one of .* got 'none'": (ValueError, lambda: tiny(positions="none")),
     "even width per head; got 1": (ValueError, lambda: tiny(positions="rotary", heads=8)),
-    "a text of 13 symbols does not fit the context 12":
+    "a sequence of 13 tokens is longer than the context of 12; shorten it":
         (ValueError, lambda: tiny()(ids_of(1, 13))),
     r"integers \(B, T\); got int64 \(3,\)": (ValueError, lambda: tiny()(ids_of(3))),
     r"ids must lie in 0..10; got 1..11": (IndexError, lambda: tiny()([[1, 11]])),
@@ -278,7 +282,7 @@ MISTAKES: dict[str, tuple[type[Exception], Callable[[], Any]]] = {
 
 
 @pytest.mark.parametrize("message", MISTAKES)
-def test_a_gpt_tells_what_is_wrong(message: str) -> None:
+def test_a_mistake_raises_an_error(message: str) -> None:
     error, mistake = MISTAKES[message]
     with pytest.raises(error, match=message):
         mistake()

@@ -1,4 +1,4 @@
-"""A5's Perceiver: what its latents read, and what of that the text hears."""
+"""The Perceiver of A5: what its latents attend to, and the influence on the outputs."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from tinyattn import Tensor, gradcheck
 from tinyattn.models import Layer, Perceiver
-from tinyattn.noise import Noise
+from tinyattn.rng import DropoutRNG
 
 
 def perceiver(
@@ -34,13 +34,13 @@ def rows(text: str) -> np.ndarray:
     return np.array([[c == "1" for c in row] for row in text.split("/")])
 
 
-def who_knows_of_whom(T: int, L: int) -> np.ndarray:
-    """Position t of itself, and of what the latents 0..t have read: the inputs before L."""
+def expected_influence(T: int, L: int) -> np.ndarray:
+    """Position t depends on itself, and on what the latents 0..t attend to: the inputs before L."""
     return np.array([[s == t or (s <= t and s < L) for s in range(T)] for t in range(T)])
 
 
 def test_five_positions_and_two_latents(device: str) -> None:
-    """Inputs 2, 3 and 4 reach nobody but themselves."""
+    """Inputs 2, 3 and 4 influence only their own outputs."""
     made, layers = perceiver(device, latents=2, layers=2)
     expected = rows("10000/11000/11100/11010/11001")
     assert_array_equal(influence(lambda x: made(x, layers), numbers(5, C), device), expected)
@@ -51,17 +51,17 @@ def test_five_positions_and_two_latents(device: str) -> None:
 @pytest.mark.parametrize("L", [1, 3, 6])
 @pytest.mark.parametrize("layers", [2, 4])
 @with_or_without_rotary
-def test_what_was_before_the_latents_end_is_known_and_no_more(
+def test_only_inputs_before_the_end_of_the_latents_have_influence(
     rotary: bool, layers: int, L: int, T: int, device: str
 ) -> None:
-    """Layers between do not help: the latents are all that passes through."""
+    """Also with more layers between: all influence goes through the latents."""
     made, stack = perceiver(device, L, layers, rotary)
     matrix = influence(lambda x: made(x, stack), numbers(T, C), device)
-    assert_array_equal(matrix, who_knows_of_whom(T, L))
+    assert_array_equal(matrix, expected_influence(T, L))
 
 
 @pytest.mark.parametrize("layers", [2, 4])
-def test_latent_j_reads_the_inputs_up_to_j(layers: int, device: str) -> None:
+def test_latent_j_attends_to_the_inputs_up_to_j(layers: int, device: str) -> None:
     """Row j of the latents, down and between: 1 where it changes with an input."""
     made, stack = perceiver(device, latents=4, layers=layers)
     x = numbers(6, C)
@@ -76,7 +76,7 @@ def test_latent_j_reads_the_inputs_up_to_j(layers: int, device: str) -> None:
 
 
 def by_hand(made: Perceiver, layers: list[Layer], x: np.ndarray) -> np.ndarray:
-    """The equations in plain NumPy; the layers between as the first, with z for x."""
+    """The equations in plain NumPy; the layers between are like the first, with z instead of x."""
 
     def attend(p: Any, queries: Any, context: Any) -> Any:
         q, k, v = (
@@ -90,7 +90,7 @@ def by_hand(made: Perceiver, layers: list[Layer], x: np.ndarray) -> np.ndarray:
         p = layer.state()
         return layer_norm(np, x, p[f"{which}.gain"], p[f"{which}.bias"])
 
-    def think(layer: Layer, x: Any) -> Any:
+    def add_feedforward(layer: Layer, x: Any) -> Any:
         p = layer.state()
         hidden = (
             norm(layer, "norm_2", x) @ p["feedforward.expand.weight"] + p["feedforward.expand.bias"]
@@ -101,11 +101,11 @@ def by_hand(made: Perceiver, layers: list[Layer], x: np.ndarray) -> np.ndarray:
 
     first, *between, last = layers
     z = np.broadcast_to(made.latents.numpy(), (len(x), *made.latents.shape))
-    z = think(first, z + attend(first.attention.state(), norm(first, "norm_1", z), x))
+    z = add_feedforward(first, z + attend(first.attention.state(), norm(first, "norm_1", z), x))
     for layer in between:
         seen = norm(layer, "norm_1", z)
-        z = think(layer, z + attend(layer.attention.state(), seen, seen))
-    return think(last, x + attend(last.attention.state(), x, norm(last, "norm_1", z)))
+        z = add_feedforward(layer, z + attend(layer.attention.state(), seen, seen))
+    return add_feedforward(last, x + attend(last.attention.state(), x, norm(last, "norm_1", z)))
 
 
 @pytest.mark.parametrize(("T", "L"), [(5, 2), (3, 6), (4, 4)])
@@ -130,7 +130,7 @@ def test_gradients_are_those_of_small_changes(device: str) -> None:
     assert gradcheck(run, x, *parameters, directions=1)
 
 
-def test_what_was_computed_stays_when_a_text_grows(device: str) -> None:
+def test_outputs_stay_when_a_sequence_grows(device: str) -> None:
     made, layers = perceiver(device, latents=3, layers=3)
     x = numbers(2, 7, C)
     whole = made(put(x, device), layers).numpy()
@@ -138,32 +138,37 @@ def test_what_was_computed_stays_when_a_text_grows(device: str) -> None:
         assert_allclose(made(put(x[:, :T], device), layers).numpy(), whole[:, :T], rtol=1e-10)
 
 
-def test_weights_of_every_layer_can_be_watched(device: str) -> None:
+def test_attention_weights_of_every_layer(device: str) -> None:
     made, layers = perceiver(device, latents=2, layers=4)
-    watch: list[Tensor] = []
-    made(put(numbers(3, 5, C), device), layers, watch=watch)
-    assert [w.shape for w in watch] == [(3, H, 2, 5), (3, H, 2, 2), (3, H, 2, 2), (3, H, 5, 2)]
-    for weights in watch:
+    attention_weights: list[Tensor] = []
+    made(put(numbers(3, 5, C), device), layers, attention_weights=attention_weights)
+    assert [w.shape for w in attention_weights] == [
+        (3, H, 2, 5),
+        (3, H, 2, 2),
+        (3, H, 2, 2),
+        (3, H, 5, 2),
+    ]
+    for weights in attention_weights:
         T, S = weights.shape[-2:]
         assert_allclose(weights.numpy().sum(axis=-1), 1, rtol=1e-12)
         assert_array_equal(weights.numpy() > 0, np.broadcast_to(np.tri(T, S), weights.shape))
 
 
-def test_a_split_batch_drops_what_the_whole_would(device: str) -> None:
+def test_a_split_batch_has_the_dropout_masks_of_the_whole(device: str) -> None:
     made, layers = perceiver(device, latents=2, layers=3, dropout=0.4)
     x = numbers(4, 5, C)
-    whole = made(put(x, device), layers, Noise(1)).numpy()
+    whole = made(put(x, device), layers, DropoutRNG(1)).numpy()
     parts = [
-        made(put(x[a:b], device), layers, Noise(1, first_row=a)).numpy()
+        made(put(x[a:b], device), layers, DropoutRNG(1, first_row=a)).numpy()
         for a, b in [(0, 1), (1, 4)]
     ]
     assert_allclose(np.concatenate(parts), whole, rtol=1e-10, atol=1e-12)
     assert np.abs(whole - made(put(x, device), layers).numpy()).max() > 0.1
 
 
-def test_what_does_not_fit_is_told() -> None:
+def test_what_does_not_fit_raises_an_error() -> None:
     made, layers = perceiver("cpu", latents=2, layers=2)
-    with pytest.raises(ValueError, match="needs a layer down and one up; got 1"):
+    with pytest.raises(ValueError, match="needs at least 2 layers, down and up; got 1"):
         made(Tensor(numbers(1, 5, C)), layers[:1])
     with pytest.raises(ValueError, match="latents must be at least 1; got 0"):
         Perceiver(C, rng=np.random.default_rng(0), latents=0)

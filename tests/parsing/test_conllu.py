@@ -1,4 +1,4 @@
-"""Treebanks: a tree for every sentence, or the line where it is none."""
+"""Treebanks: a tree for every sentence, or an error with the line."""
 
 from pathlib import Path
 
@@ -63,14 +63,14 @@ def test_words_their_tags_and_their_tree_by_document(file: Path) -> None:
     lambda text: text.rstrip("\n"),
 ], ids=["CRLF", "mark", "marks of joined files", "marks in fields", "#newdoc", "#newdoc id=x",
         "tabs", "newdoc=x", "blank lines", "no last line end"])  # fmt: skip
-def test_what_makes_no_difference(file: Path, change: object) -> None:
+def test_ignored_parts_of_a_file(file: Path, change: object) -> None:
     file.write_text(TREEBANK, encoding="utf-8", newline="")
     expected = read_conllu(file)
     file.write_text(change(TREEBANK), encoding="utf-8", newline="")  # type: ignore[operator]
     assert read_conllu(file) == expected
 
 
-def test_without_marks_each_sentence_is_a_document(file: Path) -> None:
+def test_without_document_lines_each_sentence_is_a_document(file: Path) -> None:
     file.write_text(line(1, 0) + "\n" + line(1, 2) + line(2, 0))
     assert [[len(s) for s in document] for document in read_conllu(file)] == [[1], [2]]
 
@@ -83,24 +83,24 @@ def test_without_marks_each_sentence_is_a_document(file: Path) -> None:
         ("1\tone\ttwo\n", "line 1: needs 10 columns with tabs between them; got 3"),
         (line(1, 0).replace("\t", " "), "line 1: needs 10 columns .* got 1; there are spaces"),
         (line(1, 0).replace("\t", "    "), "line 1: .* got 1; there are spaces where tabs should"),
-        (line(1, 0).replace("word", "wo\ufeffrd"), "line 1 holds a byte-order mark"),
+        (line(1, 0).replace("word", "wo\ufeffrd"), "line 1 contains a byte-order mark"),
         (line(1, 0) + line(2, 1).replace("\n", "\t_\n"), "line 2: needs 10 .* got 11"),
         (line(1, 0) + "\n\n" + line(2, 0), "line 4: must be word 1 of its sentence; got id '2'"),
         (line(1, 0) + line(3, 1), "line 2: must be word 2 of its sentence; got id '3'"),
         (line(1, 0) + line(1, 0), "line 2: must be word 2"),  # a blank line is missing
         (line("1x", 0), "line 1: must be word 1 of its sentence; got id '1x'"),
-        (line(1, 0) + line(2, 3), "line 2: the governor must be a word, 1..2, or 0 .* got '3'"),
-        (line(1, -1), "line 1: the governor must be a word"),
-        (line(1, "_"), "line 1: the governor must be .* got '_'"),
-        (line(1, "9" * 5000), "line 1: the governor must be"),
-        (line(1, "²"), "line 1: the governor must be"),
+        (line(1, 0) + line(2, 3), "line 2: the head must be a word, 1..2, or 0 .* got '3'"),
+        (line(1, -1), "line 1: the head must be a word"),
+        (line(1, "_"), "line 1: the head must be .* got '_'"),
+        (line(1, "9" * 5000), "line 1: the head must be"),
+        (line(1, "²"), "line 1: the head must be"),
         (line(1, 0, " "), "line 1: column 8, the relation, is empty"),
-        ("# x\n" + line(1, 2) + line(2, 1), "line 2: no word of this sentence has governor 0"),
-        (line(1, 1), "line 1: no word of this sentence has governor 0"),
-        (line(1, 0) + line(2, 1) + line(3, 0), "line 3: a second word with governor 0; .* line 1"),
+        ("# x\n" + line(1, 2) + line(2, 1), "line 2: no word of this sentence has head 0"),
+        (line(1, 1), "line 1: no word of this sentence has head 0"),
+        (line(1, 0) + line(2, 1) + line(3, 0), "line 3: a second word with head 0; .* line 1"),
         (line(1, 2) + line(2, 0) + line(3, 4) + line(4, 5) + line(5, 4),
-         "line 3: from word 3, governors lead round in a cycle"),
-        (line(1, 0) + line(2, 2), "line 2: from word 2, governors lead round"),
+         "line 3: from word 3, the heads form a cycle"),
+        (line(1, 0) + line(2, 2), "line 2: from word 2, the heads form a cycle"),
         (line(1, 0, "_"), "line 1: column 8, the relation, is empty"),
         (line(1, 2) + "# newdoc id = 2\n" + line(2, 0), "line 2: a document begins in the middle"),
     ],
@@ -111,7 +111,7 @@ def test_damage_is_named_with_its_line(file: Path, text: str, message: str) -> N
         read_conllu(file)
 
 
-def test_bytes_that_are_no_text(file: Path) -> None:
+def test_bytes_that_are_not_utf8(file: Path) -> None:
     file.write_bytes(line(1, 0).encode() + b"# caf\xe9\n")
     with pytest.raises(DataError, match=r"file\.conllu: line 2 is not UTF-8"):
         read_conllu(file)

@@ -1,4 +1,4 @@
-"""The parser: scores as its equation says, nothing from what fills a batch up, any attention."""
+"""The parser: scores by its equation, no influence of padding, all attention types."""
 
 from typing import Any
 
@@ -6,26 +6,26 @@ import numpy as np
 import pytest
 from blocks import can, put
 from cases import in_float64
-from kinds import written
+from kinds import with_options
 from numpy.testing import assert_allclose
 
 from tinyattn import ops
 from tinyattn.attention import ABILITIES, ATTENTION, Penalty
 from tinyattn.backend import asnumpy
 from tinyattn.graph import no_grad
-from tinyattn.noise import Noise
 from tinyattn.parsing import Parser, ParserConfig
-from tinyattn.parsing.model import NO_SYMBOL, ROOT
+from tinyattn.parsing.model import NO_TOKEN, ROOT
+from tinyattn.rng import DropoutRNG
 from tinyattn.tensor import Tensor
 
-SIZES: dict[str, Any] = {"symbols": 9, "relations": 3, "context": 7, "layers": 2, "heads": 2,
+SIZES: dict[str, Any] = {"vocabulary": 9, "relations": 3, "context": 7, "layers": 2, "heads": 2,
                          "width": 8, "label_width": 3}  # fmt: skip
-LENGTHS = [6, 3, 2]  # ROOT counted
-SPECS = {name: written(name) for name in ATTENTION if can(name, "bidirectional", "padding")}
+LENGTHS = [6, 3, 2]  # with ROOT
+SPECS = {name: with_options(name) for name in ATTENTION if can(name, "bidirectional", "padding")}
 
 
 def new(device: str = "cpu", **sizes: Any) -> Parser:
-    """A parser in float64 whose parameters are so large that nothing is nearly 0."""
+    """A parser in float64 with parameters so large that no result is nearly 0."""
     parser: Parser = in_float64(Parser(ParserConfig(**{**SIZES, **sizes}), device=device))
     rng = np.random.default_rng(1)
     for parameter in parser.parameters():
@@ -38,7 +38,7 @@ def batch(lengths: list[int] = LENGTHS) -> np.ndarray:
     inputs = np.random.default_rng(2).integers(2, 9, (len(lengths), max(lengths), 2))
     inputs[:, 0] = ROOT
     for row, length in zip(inputs, lengths, strict=True):
-        row[length:] = NO_SYMBOL
+        row[length:] = NO_TOKEN
     return inputs
 
 
@@ -49,13 +49,13 @@ def with_attention(name: str) -> dict[str, Any]:
 every_attention = pytest.mark.parametrize("name", SPECS)
 
 
-def test_the_blocks_that_can_be_a_parser_s() -> None:
+def test_the_attention_types_of_a_parser() -> None:
     assert {"multihead", "bilinear", "linformer", "bigbird", "synthesizer"} <= SPECS.keys()
 
 
 @every_attention
-def test_who_can_govern_whom(name: str, device: str) -> None:
-    """Everybody but oneself and what fills up; and the probabilities of a word sum to one."""
+def test_which_words_can_be_heads(name: str, device: str) -> None:
+    """All words except the word itself and padding; the probabilities of a word sum to one."""
     inputs = batch()
     scores = new(device, **with_attention(name))(inputs).numpy()
     assert scores.shape == (3, 6, 3, 6)
@@ -67,7 +67,7 @@ def test_who_can_govern_whom(name: str, device: str) -> None:
 
 
 @every_attention
-def test_what_fills_a_batch_up_changes_nothing(name: str, device: str) -> None:
+def test_padding_changes_nothing(name: str, device: str) -> None:
     parser, inputs = new(device, **with_attention(name)), batch()
     together = parser(inputs).numpy()
     for i, length in enumerate(LENGTHS):
@@ -76,9 +76,9 @@ def test_what_fills_a_batch_up_changes_nothing(name: str, device: str) -> None:
 
 
 def test_scores_are_those_of_the_equation(device: str) -> None:
-    """Without layers between: the norm of the embeddings, and two products."""
+    """Without layers: the layer norm of the embeddings, and two products."""
     parser, inputs = new(device, layers=1, positions="learned"), batch([4])
-    parser.blocks = []
+    parser.layers = []
     table = parser.embedding.weight.numpy()
     x = table[inputs[0, :, 0]] + table[inputs[0, :, 1]] + parser.positions.weight.numpy()[:4]
     x = (x - x.mean(axis=1, keepdims=True)) / np.sqrt(x.var(axis=1, keepdims=True) + 1e-5)
@@ -87,7 +87,7 @@ def test_scores_are_those_of_the_equation(device: str) -> None:
     def linear(module: Any) -> np.ndarray:
         return h @ module.weight.numpy() + module.bias.numpy()
 
-    def turned(v: np.ndarray, t: int) -> np.ndarray:
+    def rotated(v: np.ndarray, t: int) -> np.ndarray:
         angles = t * 10_000.0 ** (-np.arange(0, 8, 2) / 8)
         z = (v[0::2] + 1j * v[1::2]) * np.exp(1j * angles)
         return np.stack([z.real, z.imag], axis=1).ravel()
@@ -97,14 +97,14 @@ def test_scores_are_those_of_the_equation(device: str) -> None:
     scores = parser(inputs).numpy()[0]
     for t, relation, s in np.ndindex(4, 3, 4):
         own = q[t, relation] @ k[s, relation] / 3**0.5
-        shared = turned(q_any[t], t) @ turned(k_any[s], s) / 8**0.5
+        shared = rotated(q_any[t], t) @ rotated(k_any[s], s) / 8**0.5
         want = -np.inf if s == t else own + shared
         assert_allclose(scores[t, relation, s], want, rtol=1e-9)
 
 
 @every_attention
-def test_every_word_is_read_both_ways(name: str, device: str) -> None:
-    """Another first word changes the scores of the last, and the other way round."""
+def test_the_attention_is_bidirectional(name: str, device: str) -> None:
+    """Another first word changes the scores of the last word, and the reverse."""
     parser, inputs = new(device, **with_attention(name)), batch([6])
     before = parser(inputs).numpy()[0]
     for changed, felt in ((1, 5), (5, 1)):
@@ -141,25 +141,27 @@ def test_gradients_reach_every_parameter(name: str, device: str) -> None:
     assert_allclose((values[0] - values[1]) / (2 * step), slope, rtol=1e-5)
 
 
-def test_watching_gives_the_weights_of_every_layer(device: str) -> None:
+def test_attention_weights_of_every_layer(device: str) -> None:
     parser, inputs = new(device, layers=3), batch()
-    watch: list[Tensor] = []
-    parser(inputs, watch=watch)
-    assert [w.shape for w in watch] == [(3, 2, 6, 6)] * 3
-    for row, length in zip(watch[0].numpy(), LENGTHS, strict=True):
+    attention_weights: list[Tensor] = []
+    parser(inputs, attention_weights=attention_weights)
+    assert [w.shape for w in attention_weights] == [(3, 2, 6, 6)] * 3
+    for row, length in zip(attention_weights[0].numpy(), LENGTHS, strict=True):
         assert_allclose(row.sum(axis=-1), 1)
         assert (row[..., length:] == 0).all()
-    penalty = Penalty(focus=1.0, near=0.1)(watch, put(inputs[..., 0] > ROOT, device), 8.0)
+    penalty = Penalty(focus=1.0, near=0.1)(
+        attention_weights, put(inputs[..., 0] > ROOT, device), 8.0
+    )
     penalty.backward()
-    assert np.abs(asnumpy(parser.blocks[0].attention.query.weight.grad)).max() > 0
+    assert np.abs(asnumpy(parser.layers[0].attention.query.weight.grad)).max() > 0
 
 
 def test_dropout_is_repeatable_and_only_in_training() -> None:
     parser, inputs = new(dropout=0.5), batch()
-    noisy = [parser(inputs, noise=Noise(seed, 0, 0)).numpy() for seed in (0, 0, 1)]
-    assert_allclose(noisy[0], noisy[1])
-    real = np.isfinite(noisy[0])
-    assert np.abs(noisy[0][real] - noisy[2][real]).max() > 1e-3
+    dropped = [parser(inputs, dropout_rng=DropoutRNG(seed, 0, 0)).numpy() for seed in (0, 0, 1)]
+    assert_allclose(dropped[0], dropped[1])
+    real = np.isfinite(dropped[0])
+    assert np.abs(dropped[0][real] - dropped[2][real]).max() > 1e-3
     assert_allclose(parser(inputs).numpy(), parser(inputs).numpy())
 
 
@@ -177,7 +179,7 @@ def test_on_another_device(name: str, device: str) -> None:
 @pytest.mark.parametrize(
     ("sizes", "message"),
     [
-        ({"symbols": 0}, "symbols must be a whole number above 0; got 0"),
+        ({"vocabulary": 0}, "vocabulary must be a whole number above 0; got 0"),
         ({"relations": 2.0}, "relations must be a whole number"),
         ({"heads": 3}, "width must be even and divisible by heads 3; got 8"),
         ({"width": 5, "heads": 1}, "width must be even"),
@@ -186,12 +188,12 @@ def test_on_another_device(name: str, device: str) -> None:
         ({"positions": "none"}, "positions must be 'learned' or 'rotary'; got 'none'"),
         ({"attention": "telepathy"}, "attention must be one of"),
         ({"attention": "bigbird,blocks=2"}, "has no option 'blocks'"),
-        ({"attention": "latent"}, "cannot be a parser's attention: it cannot look both ways"),
+        ({"attention": "latent"}, "cannot be a parser's attention: it cannot attend to later"),
         ({"attention": "linformer-causal"}, ABILITIES["bidirectional"]),
-        ({"attention": "synthesizer"}, "it cannot turn queries and keys by their positions"),
+        ({"attention": "synthesizer"}, "it cannot use rotary positions"),
     ],
 )  # fmt: skip
-def test_sizes_that_cannot_be_are_refused(sizes: dict[str, Any], message: str) -> None:
+def test_invalid_sizes_are_refused(sizes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ParserConfig(**{**SIZES, **sizes})
 

@@ -1,6 +1,6 @@
-"""What holds for all properties: numbers are finite here, and attention goes its fast way.
+"""For all properties: values are finite here, and attention is computed by its fast kernel.
 
-What is not finite is done again by selection, which would hide that the fast way is broken.
+Results that are not finite are computed again by selection, which would hide a broken kernel.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from tinyattn.kernels.cpu.selected import Selection
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _the_fast_way_is_right() -> Iterator[None]:
+def _the_fast_kernel_is_right() -> Iterator[None]:
     def refuse(self: Selection, *args: Any) -> Any:
         raise AssertionError("attention of finite numbers gave one that is not finite")
 

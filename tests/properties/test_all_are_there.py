@@ -1,4 +1,4 @@
-"""P01 to P45: each property of attention has one test, which begins with its number."""
+"""P01 to P45: each property of attention has one test, whose docstring begins with its number."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A value taken out of a sum, and four vectors that attention copies or cannot copy."""
+"""A projector extracts a value from a sum; four vectors that attention copies or cannot copy."""
 
 import math
 
@@ -31,7 +31,7 @@ few = st.integers(1, 5)
 
 
 @given(few, few, st.integers(0, 3), seeds)
-def test_a_projector_takes_a_value_out_of_a_sum(m: int, p: int, extra: int, seed: int) -> None:
+def test_a_projector_extracts_a_value_from_a_sum(m: int, p: int, extra: int, seed: int) -> None:
     """P28: A Aᵀ (v_a + v_b) = v_a; it is idempotent, and Aᵀ alone gives coordinates."""
     rng = np.random.default_rng(seed)
     both = plain.orthonormal(rng, m + p, m + p + extra).T
@@ -45,7 +45,7 @@ def test_a_projector_takes_a_value_out_of_a_sum(m: int, p: int, extra: int, seed
 
 
 @given(few, few, st.integers(0, 3), seeds)
-def test_so_does_an_oblique_one_if_the_subspaces_are_not_orthogonal(
+def test_an_oblique_projector_does_it_if_the_subspaces_are_not_orthogonal(
     m: int, p: int, extra: int, seed: int
 ) -> None:
     rng = np.random.default_rng(seed)
@@ -61,17 +61,17 @@ def test_so_does_an_oblique_one_if_the_subspaces_are_not_orthogonal(
         oblique_projector(Tensor(A), Tensor(A[:, :1] * 2))
 
 
-# Part e of sheet 000 -----------------------------------------------------------------------
+# Part e of answer sheet 000 -----------------------------------------------------------------
 
 
 def vectors(seed: int, beta: float) -> tuple[Parts, list[np.ndarray]]:
-    """The four of them, as the package has them and as plain arrays."""
+    """The four vectors, from the package and as plain arrays."""
     rows = plain.orthonormal(np.random.default_rng(seed), 4, 4 + seed % 3)
     return parts(Tensor(rows), beta), list(beta * rows)
 
 
 @given(seeds, st.floats(0.05, 5))
-def test_a_vector_that_no_other_resembles_is_copied_but_for_e_to_the_zero(
+def test_a_vector_orthogonal_to_the_others_is_copied_up_to_weights_of_e_to_the_zero(
     seed: int, beta: float
 ) -> None:
     """P29: α_22 = e^β²/(2 + e^β²), and |c_2 - u_a| = √10 β/(2 + e^β²)."""
@@ -89,7 +89,7 @@ def test_a_vector_that_no_other_resembles_is_copied_but_for_e_to_the_zero(
 
 
 @given(seeds, st.floats(0.05, 3), st.floats(-4, 4), st.floats(-4, 4))
-def test_what_was_not_asked_for_cannot_be_copied(
+def test_without_matrices_a_vector_of_other_inputs_cannot_be_copied(
     seed: int, beta: float, s: float, t: float
 ) -> None:
     """P30: x_2 = u_a + s u_d + t u_c leaves α_22 ≥ ⅓ and |c_2 - u_b| ≥ √2 β/3, for all s and t."""
@@ -100,7 +100,7 @@ def test_what_was_not_asked_for_cannot_be_copied(
     assert np.linalg.norm(c[1] - u_b) >= closest_copy(beta) - 1e-12
 
 
-def test_that_bound_is_reached_by_short_vectors() -> None:
+def test_short_vectors_reach_this_bound() -> None:
     beta = 1e-3
     _, (u_a, u_b, u_c, u_d) = vectors(0, beta)
     x = Tensor(np.stack([u_d + u_b, u_a - u_d - u_c, u_c + u_b]))
@@ -110,7 +110,7 @@ def test_that_bound_is_reached_by_short_vectors() -> None:
 
 
 @given(seeds, st.floats(0.3, 5))
-def test_two_matrices_make_attention_copy_what_it_was_not_asked_for(seed: int, beta: float) -> None:
+def test_two_matrices_make_attention_copy_orthogonal_vectors(seed: int, beta: float) -> None:
     """P31: c_1 misses u_b - u_c by √5 β/(2 + E), c_2 misses u_b by √2 β/(2 + E), E = e^β²."""
     made, (u_a, u_b, u_c, u_d) = vectors(seed, beta)
     Q, V = made.query_matrix(), made.value_matrix()
@@ -131,14 +131,14 @@ def test_two_matrices_make_attention_copy_what_it_was_not_asked_for(seed: int, b
 
 
 @given(seeds, st.floats(1e-6, 0.66))
-def test_the_length_that_is_needed_leaves_just_that_error(seed: int, error: float) -> None:
+def test_the_needed_length_gives_exactly_the_error(seed: int, error: float) -> None:
     beta = beta_needed(error)
     made, _ = vectors(seed, beta)
     assert_allclose(self_attention(made.inputs())[1].numpy()[1, 1], 1 - error, **EXACT)
 
 
 @given(seeds, st.integers(1, 4), st.integers(1, 5))
-def test_queries_keys_and_values_have_each_their_matrix(seed: int, T: int, D: int) -> None:
+def test_queries_keys_and_values_each_have_their_matrix(seed: int, T: int, D: int) -> None:
     rng = np.random.default_rng(seed)
     x, Q, K, V = (rng.standard_normal(shape) for shape in ((T, D), (D, D), (D, D), (D, D)))
     c, weights = (t.numpy() for t in self_attention(*map(Tensor, (x, Q, K, V))))

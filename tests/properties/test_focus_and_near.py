@@ -1,4 +1,4 @@
-"""How spread out weights are, and how far off they look: bounds, slopes, and no trouble at 0."""
+"""Entropy and distance of attention weights: bounds, slopes, and finite values at 0."""
 
 import math
 
@@ -15,7 +15,7 @@ from tinyattn.attention import Penalty, focus, head_statistics, near
 
 
 def nats(weights: np.ndarray) -> float:
-    """-Σ α ln α, term after term."""
+    """-Σ α ln α, term by term."""
     return -sum(a * math.log(a) for a in weights.tolist() if a > 0)
 
 
@@ -37,7 +37,7 @@ def test_entropy_and_its_slope(s: np.ndarray) -> None:
 
 @given(hnp.arrays(float, st.integers(1, 9), elements=st.floats(-2000, 2000)))
 def test_entropy_is_finite_where_weights_round_to_zero(s: np.ndarray) -> None:
-    """P45: and so is its gradient; both go to 0 when one score leads by far."""
+    """P45: and so is its gradient; both go to 0 when one score is much larger than the others."""
     leaf = Tensor(s, requires_grad=True)
     weights = ops.softmax(leaf)
     H = focus(weights)
@@ -51,8 +51,8 @@ def test_entropy_is_finite_where_weights_round_to_zero(s: np.ndarray) -> None:
 
 
 @given(st.integers(1, 12), st.floats(0.1, 60), st.floats(0, 9), seeds)
-def test_the_distance_at_which_heads_look(T: int, cap: float, sharp: float, seed: int) -> None:
-    """P33: min(cap, Σ α (t - s)²): the farthest look at most, at least Σ α min(cap, (t - s)²)."""
+def test_the_distance_to_which_heads_attend(T: int, cap: float, sharp: float, seed: int) -> None:
+    """P33: min(cap, Σ α (t - s)²): at most the largest distance, at least Σ α min(cap, (t-s)²)."""
     a = plain.softmax(sharp * np.random.default_rng(seed).standard_normal((2, 3, T, T)))
     square = np.subtract.outer(np.arange(T), np.arange(T)) ** 2.0
     found = near(Tensor(a), cap).numpy()
@@ -68,10 +68,10 @@ def test_the_distance_at_which_heads_look(T: int, cap: float, sharp: float, seed
 
 
 @given(st.integers(1, 3), st.integers(1, 6), st.floats(0, 2), st.floats(0, 2), seeds)
-def test_a_penalty_is_the_mean_over_all_that_count(
+def test_a_penalty_is_the_mean_without_padding(
     layers: int, T: int, of_focus: float, of_near: float, seed: int
 ) -> None:
-    """Layers, heads, and queries that are words and not padding."""
+    """Over layers, heads, and queries that are not padding."""
     rng, cap = np.random.default_rng(seed), 4.0
     given = plain.softmax(rng.standard_normal((layers, 2, 3, T, T)))
     counts = rng.random((2, T)) < 0.7

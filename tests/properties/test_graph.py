@@ -1,4 +1,4 @@
-"""The graph: what it remembers, for how long, and what it refuses."""
+"""The computation graph: what it keeps, for how long, and what it refuses."""
 
 import gc
 import threading
@@ -23,12 +23,12 @@ def leaf(*values: float) -> Tensor:
     return Tensor(np.array(values), requires_grad=True)
 
 
-# Gradients add up --------------------------------------------------------------------------
+# Gradients are added -----------------------------------------------------------------------
 
 
 @given(st.lists(st.tuples(st.sampled_from("+*t"), st.integers(0, 99), st.integers(0, 99)),
                 min_size=1, max_size=12))  # fmt: skip
-def test_every_web_of_shared_results(steps: list[tuple[str, int, int]]) -> None:
+def test_every_graph_with_shared_results(steps: list[tuple[str, int, int]]) -> None:
     """Each step takes two earlier results, however often they were used before."""
 
     def web(a: Tensor, b: Tensor) -> Tensor:
@@ -43,7 +43,7 @@ def test_every_web_of_shared_results(steps: list[tuple[str, int, int]]) -> None:
 
 
 def test_a_shared_result_is_visited_once_after_all_its_users() -> None:
-    """Else the time doubles with every floor of this tower."""
+    """Otherwise the time would double with every level of this graph."""
     x = leaf(1)
     y = x
     for _ in range(60):
@@ -52,7 +52,7 @@ def test_a_shared_result_is_visited_once_after_all_its_users() -> None:
     assert x.grad == 2.0**60
 
 
-def test_gradients_add_up_until_zero_grad() -> None:
+def test_gradients_are_added_until_zero_grad() -> None:
     x = leaf(1, 2)
     for _ in range(2):
         (x * x).sum().backward()
@@ -61,21 +61,21 @@ def test_gradients_add_up_until_zero_grad() -> None:
     assert x.grad is None
 
 
-def test_only_leaves_that_ask_for_it_get_a_gradient() -> None:
+def test_only_leaves_with_requires_grad_get_a_gradient() -> None:
     x, constant = leaf(1), Tensor([2.0])
     middle = x * constant
     middle.sum().backward()
     assert (x.grad, middle.grad, constant.grad) == (2, None, None)
 
 
-def test_a_gradient_is_nobody_elses_array() -> None:
+def test_a_gradient_shares_no_memory() -> None:
     x, u = leaf(1, 2), np.array([1.0, 1.0])
     (x + 0).backward(u)
     x.grad[...] = 7
     assert_array_equal(u, [1, 1])
 
 
-def test_gradients_leaves_grad_alone() -> None:
+def test_gradients_does_not_change_grad() -> None:
     x = leaf(3)
     ((found, gradient),) = gradients((x * x).sum())
     assert found is x
@@ -96,7 +96,7 @@ def test_a_long_chain_needs_no_recursion() -> None:
 
 @pytest.fixture
 def no_collector() -> Iterator[None]:
-    """Nothing may rely on the garbage collector: it comes late, and a GPU fills up meanwhile."""
+    """Without the garbage collector: it runs late, and the memory of a GPU would be full before."""
     gc.disable()
     yield
     gc.enable()
@@ -115,8 +115,8 @@ def test_no_reference_cycles(name: str, case: Case, no_collector: None) -> None:
 
 
 @every_case
-def test_backward_lets_go_of_what_was_saved(name: str, case: Case, no_collector: None) -> None:
-    """Even while the result lives on, as a logged loss does."""
+def test_backward_frees_saved_arrays(name: str, case: Case, no_collector: None) -> None:
+    """Also if the result is kept, such as a logged loss."""
     leaves = [x * 1.5 for x in case.leaves()]
     y = case.call(name, leaves) * 1.0
     refs = [weakref.ref(x.data) for x in leaves]
@@ -125,18 +125,18 @@ def test_backward_lets_go_of_what_was_saved(name: str, case: Case, no_collector:
     assert [ref() for ref in refs] == [None] * len(refs)
 
 
-def test_an_array_that_no_gradient_needs_dies_with_its_last_user(no_collector: None) -> None:
+def test_an_array_that_no_gradient_needs_is_freed_after_its_last_use(no_collector: None) -> None:
     x = leaf(1, 2)
     sum_of, factor_of, product = x * 2, x * 3, x * 4
     y = (sum_of + 1) * (factor_of * Tensor([5.0, 5.0])) * product
     refs = [weakref.ref(t.data) for t in (sum_of, factor_of, product)]
     del sum_of, factor_of, product
     alive = [ref() is not None for ref in refs]
-    assert alive == [False, False, True]  # only the last is a factor of something that learns
+    assert alive == [False, False, True]  # only the last is multiplied by a parameter
     y.backward(np.ones(2))
 
 
-def test_without_grad_intermediates_die_at_once(no_collector: None) -> None:
+def test_without_grad_intermediates_are_freed_at_once(no_collector: None) -> None:
     x = leaf(1, 2)
     with no_grad():
         middle = x.exp()
@@ -165,7 +165,7 @@ def in_thread(function: Callable[[], Any]) -> Any:
     return results[0]
 
 
-def test_no_grad_ends_where_it_ends() -> None:
+def test_no_grad_ends_with_its_context() -> None:
     with no_grad():
         with no_grad():
             assert not recording()
@@ -176,7 +176,7 @@ def test_no_grad_ends_where_it_ends() -> None:
     assert recording()
 
 
-def test_no_grad_is_a_matter_of_one_thread() -> None:
+def test_no_grad_applies_to_one_thread() -> None:
     with no_grad():
         assert in_thread(recording)
 
@@ -195,7 +195,7 @@ def test_no_grad_is_a_matter_of_one_thread() -> None:
     thread.join()
 
 
-def test_threads_that_share_a_leaf_keep_their_gradients_apart() -> None:
+def test_threads_that_share_a_leaf_have_separate_gradients() -> None:
     x = leaf(1, 2, 3)
     found: dict[int, np.ndarray] = {}
 
@@ -216,7 +216,7 @@ def test_threads_that_share_a_leaf_keep_their_gradients_apart() -> None:
 # What is refused ---------------------------------------------------------------------------
 
 
-def test_a_graph_serves_once_unless_kept() -> None:
+def test_a_graph_can_be_used_once_unless_kept() -> None:
     x = leaf(3)
     y = (x * x).sum()
     y.backward(retain_graph=True)
@@ -226,7 +226,7 @@ def test_a_graph_serves_once_unless_kept() -> None:
         y.backward()
 
 
-def test_backward_says_what_it_needs() -> None:
+def test_backward_names_what_it_needs() -> None:
     with pytest.raises(RuntimeError, match="no leaf behind this tensor requires"):
         Tensor(1.0).backward()
     with pytest.raises(ValueError, match=r"shape \(2,\) needs a cotangent"):
@@ -235,7 +235,7 @@ def test_backward_says_what_it_needs() -> None:
         leaf(1, 2).backward(np.ones(3))
 
 
-def test_a_leaf_that_was_changed_in_place_voids_the_graph() -> None:
+def test_a_leaf_that_was_changed_in_place_invalidates_the_graph() -> None:
     storage = np.array([1.0, 2.0])
     x = Parameter([1.0, 2.0])
     x.share(storage)
@@ -248,7 +248,7 @@ def test_a_leaf_that_was_changed_in_place_voids_the_graph() -> None:
     assert_array_equal(x.grad, [4, 6])
 
 
-def test_values_do_not_change_under_a_tensor() -> None:
+def test_the_values_of_a_tensor_cannot_be_changed() -> None:
     source = np.array([1.0, 2.0])
     x = Tensor(source, requires_grad=True)
     source[:] = 7
@@ -269,13 +269,13 @@ def test_data_of_a_leaf_is_replaced_as_a_whole() -> None:
 
 
 @pytest.mark.parametrize("values", ["text", [1j], [None], np.ones(2, np.float16)])
-def test_a_tensor_holds_real_numbers_of_two_precisions(values: Any) -> None:
+def test_a_tensor_has_real_values_of_two_dtypes(values: Any) -> None:
     with pytest.raises((TypeError, ValueError)):
         Tensor(values)
 
 
 def test_values_leave_the_graph_only_by_detach(device: str) -> None:
-    """Moving to another place or precision would lose the gradient without a word."""
+    """A change of device or dtype would lose the gradient without an error."""
     x = leaf(1, 2)
     for moved in (x.astype("float32"), x.to(device), (x * 1).detach()):
         assert_array_equal(moved.numpy(), [1, 2])

@@ -1,4 +1,4 @@
-"""Whatever the index: the value is NumPy's, and every place receives what was read from it."""
+"""For any index: the value is NumPy's, and every element receives the gradients of its uses."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ shapes = hnp.array_shapes(min_dims=1, max_dims=4, max_side=4)
 
 @st.composite
 def mixed_indices(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """Integers, slices, None, ..., lists and arrays side by side, as few people dare to write."""
+    """Integers, slices, None, ..., lists and arrays in one index."""
     together = draw(st.sampled_from([(), (2,), (3,), (2, 1)]))  # the shape of all arrays here
     keys: list[Any] = []
     for n in shape[: draw(st.integers(0, len(shape)))]:
@@ -44,7 +44,7 @@ def shapes_and_indices(draw: st.DrawFn) -> tuple[tuple[int, ...], Any]:
 
 
 def cotangent(shape: tuple[int, ...]) -> np.ndarray:
-    """Whole numbers, so that sums in every order are exact."""
+    """Integers, so that sums in every order are exact."""
     return np.random.default_rng(0).integers(-9, 9, shape).astype(float)
 
 
@@ -74,7 +74,7 @@ def gatherings(draw: st.DrawFn) -> tuple[tuple[int, ...], np.ndarray, int]:
 
 
 @given(gatherings())
-def test_gather_and_scatter_add_undo_one_another(
+def test_gather_and_scatter_add_are_transposes(
     device: str, case: tuple[tuple[int, ...], np.ndarray, int]
 ) -> None:
     """⟨gather(x, i), u⟩ = ⟨x, scatter_add(0, i, u)⟩, and each is the other's gradient."""

@@ -1,4 +1,4 @@
-"""A key of random length: where the answer lies, and its law, by integrals and not by luck."""
+"""A key of random length: where the output is, and its distribution, by integrals."""
 
 import math
 from collections.abc import Callable
@@ -43,7 +43,7 @@ def with_lengths(case: Setting, y: np.ndarray) -> Tensor:
 
 
 def by_one(case: Setting, M: float, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Answers and weights of q = M (μ_a + μ_b), for each length of key a."""
+    """Outputs and weights of q = M (μ_a + μ_b), for each length of key a."""
     query = averaging_query(case.keys, [case.a, case.b], M)
     c, weights = one_head(with_lengths(case, y), case.values, query)
     return c.numpy(), weights.numpy()
@@ -60,7 +60,7 @@ def by_two(case: Setting, M: float, y: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 @given(settings_of(2, 8), sizes, lengths)
-def test_with_one_head_the_answer_stays_on_a_line(case: Setting, M: float, y: float) -> None:
+def test_with_one_head_the_output_stays_on_a_line(case: Setting, M: float, y: float) -> None:
     """P22: c = α v_a + (1 - α) w with logit α = M y - ln(e^M + n - 2), and w fixed."""
     c, weights = by_one(case, M, np.array([y]))
     a = sigmoid(M * y - math.log(math.exp(M) + case.n - 2))
@@ -71,7 +71,9 @@ def test_with_one_head_the_answer_stays_on_a_line(case: Setting, M: float, y: fl
 
 
 @given(settings_of(2, 8), sizes, lengths)
-def test_with_two_heads_too_for_negative_lengths_as_well(case: Setting, M: float, y: float) -> None:
+def test_with_two_heads_it_stays_on_a_line_also_for_negative_lengths(
+    case: Setting, M: float, y: float
+) -> None:
     """P23: c_1 = α v_a + (1 - α) v̄, logit α = M y - ln(n - 1); c_2 does not depend on y."""
     c, weights = by_two(case, M, np.array([y]))
     n, rest = case.n, math.exp(-M)
@@ -97,7 +99,7 @@ def test_a_weight_of_two_is_logit_normal(case: Setting, M: float) -> None:
     inside = math.erf(math.log(99) / M)
     assert abs(((0.01 < a) & (a < 0.99)).mean() - inside) < 2e-3
     assert_allclose(law.below(0.99) - law.below(0.01), inside, **EXACT)
-    p = (np.arange(N) + 0.5) / N  # a grows with y, so quantiles stay quantiles
+    p = (np.arange(N) + 0.5) / N  # a increases with y, so quantiles stay quantiles
     assert_allclose(a[::50], [law.quantile(x) for x in p[::50]], **EXACT)
 
 
@@ -121,8 +123,8 @@ def moments(y_to_c: Callable[[np.ndarray], np.ndarray]) -> tuple[np.ndarray, flo
 
 
 @given(settings_of(2, 7), st.floats(0.2, 20))
-def test_the_law_has_the_moments_of_what_comes_out(case: Setting, M: float) -> None:
-    """For one head and for two: of the weight of key a, and of the whole answer."""
+def test_the_law_has_the_moments_of_the_outputs(case: Setting, M: float) -> None:
+    """For one head and for two: of the weight of key a, and of the whole output."""
     for count, heads, law, share in (
         (1, by_one, one_head_law(M, case.n), 1.0),
         (2, by_two, two_head_law(M, case.n), 0.5),
@@ -136,7 +138,7 @@ def test_the_law_has_the_moments_of_what_comes_out(case: Setting, M: float) -> N
         assert_allclose(found, total, rtol=1e-9, atol=1e-12)
 
 
-def test_lengths_that_stand_for_their_distribution() -> None:
+def test_lengths_that_represent_their_distribution() -> None:
     for draws, variance in ((1, 0.5), (10, 0.5), (1001, 2.0)):
         y = stratified_lengths(draws, variance)
         assert y.shape == (draws,)
@@ -178,8 +180,8 @@ def test_mean_and_variance_are_integrals_over_the_normal_too(law: LogitNormal, t
 
 
 @given(st.floats(0.1, 5))
-def test_it_has_two_peaks_from_a_variance_of_two_on(deviation: float) -> None:
-    """Around the middle: so M > 2 for two keys, where the variance of the logit is M²/2."""
+def test_it_has_two_modes_from_a_variance_of_two_on(deviation: float) -> None:
+    """For a symmetric law: so M > 2 for two keys, where the variance of the logit is M²/2."""
     assume(abs(deviation**2 - 2) > 0.02)
     law = LogitNormal(0.0, deviation)
     peaks = law.modes()
@@ -189,7 +191,7 @@ def test_it_has_two_peaks_from_a_variance_of_two_on(deviation: float) -> None:
 
 
 @given(st.floats(-4, 4), st.floats(0.1, 5))
-def test_a_peak_is_higher_than_what_is_beside_it(centre: float, deviation: float) -> None:
+def test_a_mode_is_higher_than_its_neighbours(centre: float, deviation: float) -> None:
     law = LogitNormal(centre, deviation)
     peaks = law.modes()
     assert 1 <= len(peaks) <= 2
@@ -207,7 +209,7 @@ def test_a_peak_is_higher_than_what_is_beside_it(centre: float, deviation: float
 
 
 class Given(np.random.Generator):
-    """A generator that gives these numbers out, and says what was asked for."""
+    """A generator that returns these numbers, and records the requested shapes."""
 
     def __init__(self, *answers: np.ndarray) -> None:
         super().__init__(np.random.PCG64(0))
@@ -223,7 +225,7 @@ class Given(np.random.Generator):
 def test_noise_has_the_covariance_that_is_given(
     case: Setting, draws: int, spread: float, data: st.DataObject
 ) -> None:
-    """k_i = y_i μ_i + √α g_i, for the very numbers that are drawn."""
+    """k_i = y_i μ_i + √α g_i, for exactly the numbers that are drawn."""
     (n, D), rng = case.k.shape, case.rng
     variances = data.draw(st.lists(st.floats(0, 3), min_size=n, max_size=n))
     z, g = rng.standard_normal((draws, n)), rng.standard_normal((draws, n, D))
@@ -236,7 +238,7 @@ def test_noise_has_the_covariance_that_is_given(
 def test_normal_keys_have_any_covariance(case: Setting, rank: int) -> None:
     """k_i = μ_i + A_i g_i: with g_i = e_1 to e_D these are the columns of A_i, and A Aᵀ = Σ."""
     n, D = case.k.shape
-    root = case.rng.standard_normal((n, D, rank))  # often too narrow for Cholesky's factor
+    root = case.rng.standard_normal((n, D, rank))  # often singular, so that Cholesky would fail
     wanted = root @ root.swapaxes(-1, -2)
     each = np.broadcast_to(np.eye(D)[:, None], (D, n, D))
     columns = normal_keys(Given(each), case.keys, wanted, D).numpy() - case.k
@@ -247,5 +249,5 @@ def test_normal_keys_have_any_covariance(case: Setting, rank: int) -> None:
 def test_orthonormal_rows(case: Setting) -> None:
     rows = orthonormal(case.rng, *case.k.shape)
     assert_allclose(rows @ rows.T, np.eye(case.n), **EXACT)
-    with pytest.raises(ValueError, match="there are no 3 orthonormal vectors of 2 numbers"):
+    with pytest.raises(ValueError, match="there are no 3 orthonormal vectors of 2 elements"):
         orthonormal(case.rng, 3, 2)

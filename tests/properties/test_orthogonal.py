@@ -1,6 +1,6 @@
-"""What Muon does to a gradient: its singular vectors stay, its singular values become about 1.
+"""Muon and a gradient: its singular vectors stay, its singular values become about 1.
 
-The oracle is NumPy's singular value decomposition, which the code under test does without.
+The expected values are those of NumPy's singular value decomposition, which the code does not use.
 """
 
 import numpy as np
@@ -17,19 +17,19 @@ from tinyattn.training.muon import POLYNOMIALS
 
 @pytest.fixture(autouse=True, scope="module", params=[formula, kernel], ids=["formula", "kernel"])
 def _way(request: pytest.FixtureRequest) -> None:
-    """Which of both is tried."""
+    """Run the tests with formula and kernel."""
     global way
     way = request.param
 
 
 def run(g: np.ndarray, device: str = "cpu") -> np.ndarray:
-    """`orthogonal` on a device and back."""
+    """`orthogonal` on a device; the result is copied to the host."""
     result = way.orthogonal(get_device(device).xp, asarray(g, device=device))
     assert result.dtype == g.dtype
     return asnumpy(result)
 
 
-def test_both_have_the_same_polynomials() -> None:
+def test_formula_and_kernel_have_the_same_polynomials() -> None:
     assert kernel.POLYNOMIALS == formula.POLYNOMIALS
 
 
@@ -39,7 +39,7 @@ def random_orthogonal(rng: np.random.Generator, n: int) -> np.ndarray:
 
 @st.composite
 def matrices(draw: st.DrawFn) -> np.ndarray:
-    """Of every shape and rank, 0 too, whose singular values may differ by a factor of 1,000."""
+    """Matrices of every shape and rank, also 0; singular values may differ by a factor of 1,000."""
     M, N = draw(st.integers(1, 9)), draw(st.integers(1, 9)) * draw(st.sampled_from([1, 1, 4]))
     rank = draw(st.integers(0, min(M, N)))
     rng = np.random.default_rng(draw(st.integers(0, 10_000)))
@@ -50,7 +50,7 @@ def matrices(draw: st.DrawFn) -> np.ndarray:
 
 
 def by_decomposition(g: np.ndarray) -> np.ndarray:
-    """U p(S/size) Vᵀ, from the decomposition."""
+    """U p(S/size) Vᵀ, from the singular value decomposition."""
     u, s, vt = np.linalg.svd(g, full_matrices=False)
     s = s / max((s**8).sum() ** 0.125, 1e-300)
     for a, b, c in POLYNOMIALS:
@@ -60,13 +60,13 @@ def by_decomposition(g: np.ndarray) -> np.ndarray:
 
 @given(matrices())
 def test_each_singular_value_goes_through_the_polynomials(device: str, g: np.ndarray) -> None:
-    """Also where the matrix is long, and only its square is multiplied."""
+    """Also if the matrix is long, and only its square is multiplied."""
     assert_allclose(run(g, device), by_decomposition(g), rtol=0, atol=1e-9)
 
 
 @given(matrices())
 def test_singular_values_are_near_1(g: np.ndarray) -> None:
-    """Those over 0.003 of the size, to within 0.2; smaller ones grow 266 times at least."""
+    """Those above 0.003 of the size, to within 0.2; smaller ones grow at least 266 times."""
     u, s, vt = np.linalg.svd(g, full_matrices=False)
     found = np.diag(u.T @ run(g) @ vt.T)
     relative = s / max((s**8).sum() ** 0.125, 1e-300)
@@ -80,8 +80,8 @@ def test_a_matrix_and_its_transpose(g: np.ndarray) -> None:
 
 
 @given(matrices(), st.integers(0, 1000))
-def test_turning_before_is_turning_after(g: np.ndarray, seed: int) -> None:
-    """For orthogonal Q and R, Q g R becomes Q u R: no basis is better than another."""
+def test_a_rotation_before_equals_a_rotation_after(g: np.ndarray, seed: int) -> None:
+    """For orthogonal Q and R, Q g R becomes Q u R: the result does not depend on the basis."""
     rng = np.random.default_rng(seed)
     q, r = random_orthogonal(rng, g.shape[0]), random_orthogonal(rng, g.shape[1])
     assert_allclose(run(q @ g @ r), q @ run(g) @ r, rtol=0, atol=1e-9)
@@ -91,7 +91,7 @@ def test_turning_before_is_turning_after(g: np.ndarray, seed: int) -> None:
 def test_the_size_of_a_gradient_does_not_matter(
     device: str, g: np.ndarray, power: float, sign: int
 ) -> None:
-    """From 1e-30 to 1e30, whose squares float32 does not have. Its sign does."""
+    """From 1e-30 to 1e30, whose squares float32 cannot represent. Its sign matters."""
     kept = g.astype(np.float32)
     scaled = kept * np.float32(sign * 10.0**power)
     assert_allclose(run(scaled, device), sign * run(kept, device), rtol=0, atol=5e-3)
@@ -105,7 +105,7 @@ def test_a_power_of_two_changes_no_bit(g: np.ndarray, power: int) -> None:
 
 @pytest.mark.parametrize("shape", [(48, 48), (32, 128), (128, 32), (48, 64)], ids=str)
 def test_float32_is_enough(device: str, shape: tuple[int, int]) -> None:
-    """A long matrix is squared, and then small factors multiply; their order matters."""
+    """A long matrix is squared, and then multiplied by small factors; their order matters."""
     rng = np.random.default_rng(0)
     short = min(shape)
     left, right = (random_orthogonal(rng, n)[:, :short] for n in shape)
@@ -117,7 +117,7 @@ def test_float32_is_enough(device: str, shape: tuple[int, int]) -> None:
 
 
 def test_a_row_is_scaled_to_length_1(device: str) -> None:
-    """Its only singular value is its length, and the size is that too: p(1) is left."""
+    """Its only singular value is its length, which is also the size: the result is p(1)."""
     row = np.array([[3.0, -4.0, 0.0]])
     assert_allclose(run(row, device), by_decomposition(row), atol=1e-12)
     assert 0.8 < np.linalg.norm(run(row, device)) < 1.2

@@ -1,4 +1,4 @@
-"""Whatever the ranks and letters: matrix products and einsum agree with NumPy."""
+"""For all ranks and letters: matrix products and einsum agree with NumPy."""
 
 import numpy as np
 from hypothesis import given
@@ -29,8 +29,8 @@ def test_matmul_of_every_rank(shapes: hnp.BroadcastableShapes, seed: int) -> Non
 def equations(draw: st.DrawFn) -> tuple[str, list[tuple[int, ...]]]:
     """An equation for one to three operands, and their shapes.
 
-    Letters may repeat, within an operand and between them; `...` may stand anywhere and hide up to
-    two axes that broadcast; axes of size 1 may meet longer ones; the output may be left to NumPy.
+    Letters may repeat, within an operand and between operands; `...` may be anywhere, for up to two
+    axes that broadcast; axes of size 1 may broadcast; the output may be implicit.
     """
     sizes = {letter: draw(st.integers(1, 3)) for letter in "abcd"}
     hidden, dotted = (2, 3), draw(st.booleans())

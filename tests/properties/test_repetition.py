@@ -1,4 +1,4 @@
-"""Text by a model that remembers little: it repeats itself, and how soon. How words are drawn."""
+"""Generation by a model with a short context: when it repeats itself, and how words are sampled."""
 
 import math
 from itertools import pairwise
@@ -29,18 +29,18 @@ def pairs(words: list[int]) -> list[tuple[int, int]]:
     return list(pairwise(words))
 
 
-def first_time_around(words: list[int]) -> int | None:
-    """How many words it takes until a pair is there twice, by trying."""
+def first_repeat_by_force(words: list[int]) -> int | None:
+    """The number of words until a pair occurs twice, by brute force."""
     lengths = range(2, len(words) + 1)
     return next((m for m in lengths if len({*pairs(words[:m])}) < m - 1), None)
 
 
 @given(st.integers(1, 6), st.integers(1, 4), st.booleans(), seeds)
-def test_the_likeliest_text_ends_in_a_loop(V: int, width: int, whole: bool, seed: int) -> None:
-    """P37: a pair comes again within V² + 2 words; preperiod + period ≤ V²; then all repeats."""
+def test_greedy_text_ends_in_a_loop(V: int, width: int, whole: bool, seed: int) -> None:
+    """P37: a pair occurs again within V² + 2 words; preperiod + period ≤ V²; then all repeats."""
     rng = np.random.default_rng(seed)
     h, e = rng.standard_normal((V, V, width)), rng.standard_normal((V, width))
-    if whole:  # with many ties, of which the first wins
+    if whole:  # with many ties, of which the first is chosen
         h, e = np.round(h), np.round(e)
     count = 2 * V * V + 9
     words = Trigram(Tensor(h), Tensor(e)).write(0, V - 1, count)
@@ -50,7 +50,7 @@ def test_the_likeliest_text_ends_in_a_loop(V: int, width: int, whole: bool, seed
     assert words == expected
     repeat, around = first_repeat(words), loop(words)
     assert repeat is not None and around is not None
-    assert repeat == first_time_around(words) <= V * V + 2
+    assert repeat == first_repeat_by_force(words) <= V * V + 2
     before, period = around
     assert before + period == repeat - 2 <= V * V
     assert pairs(words)[before] == pairs(words)[before + period]
@@ -58,8 +58,8 @@ def test_the_likeliest_text_ends_in_a_loop(V: int, width: int, whole: bool, seed
 
 
 @given(st.integers(2, 6), st.integers(0, 35))
-def test_a_table_can_put_the_repetition_off_to_the_end(V: int, start: int) -> None:
-    """P44: all V² pairs come before one comes again, wherever the text begins."""
+def test_a_table_can_delay_the_repetition_to_the_maximum(V: int, start: int) -> None:
+    """P44: all V² pairs occur before one occurs again, wherever the text begins."""
     table = de_bruijn_table(V)
     model = table_model(table, np.eye(V))
     assert_array_equal(np.argmax([[model.scores(i, j).numpy() for j in range(V)]
@@ -73,14 +73,14 @@ def test_a_table_can_put_the_repetition_off_to_the_end(V: int, start: int) -> No
 @given(st.lists(st.integers(0, 3), max_size=25))
 def test_repetition_is_found_where_it_is(words: list[int]) -> None:
     """In any text; within V² + 2 words there is one, at any temperature."""
-    assert first_repeat(words) == first_time_around(words)
+    assert first_repeat(words) == first_repeat_by_force(words)
     assert (loop(words) is None) == (first_repeat(words) is None)
     assert len(words) < 4 * 4 + 2 or first_repeat(words) is not None
 
 
 @given(scores_of(2, 6), st.floats(0.1, 5))
 def test_a_temperature_divides_scores(s: np.ndarray, temperature: float) -> None:
-    s, n = s.round(6), len(s)  # either equal, or far apart at a temperature near 0
+    s, n = s.round(6), len(s)  # either equal, or very different at a temperature near 0
     model = Trigram(Tensor(np.broadcast_to(s, (n, n, n))), Tensor(np.eye(n)))
     p = plain.softmax(s / temperature)
     assert_allclose(model.probabilities(0, 1, 1 / temperature).numpy(), p, rtol=1e-9, atol=1e-12)
@@ -92,7 +92,7 @@ def test_a_temperature_divides_scores(s: np.ndarray, temperature: float) -> None
 
 
 @given(st.lists(st.integers(0, 2), min_size=3, max_size=40), st.floats(0.01, 2))
-def test_a_model_that_counts_says_how_often_each_word_came_after_a_pair(
+def test_a_counted_model_has_the_frequency_of_each_word_after_a_pair(
     text: list[int], smoothing: float
 ) -> None:
     model = counted_model(np.array(text), 3, smoothing=smoothing)
@@ -104,7 +104,7 @@ def test_a_model_that_counts_says_how_often_each_word_came_after_a_pair(
 
 
 class Ladder(np.random.Generator):
-    """Draws that stand for the uniform distribution without chance: (i + ½)/N, i = 0..N-1."""
+    """Fixed draws that represent the uniform distribution: (i + ½)/N, i = 0..N-1."""
 
     def __init__(self) -> None:
         super().__init__(np.random.PCG64(0))
@@ -118,7 +118,7 @@ class Ladder(np.random.Generator):
     st.lists(st.floats(-3, 3), min_size=1, max_size=6), st.floats(0.1, 5), st.integers(1, 7),
     st.floats(0.01, 1) | st.just(1.0),
 )  # fmt: skip
-def test_words_are_drawn_by_the_probabilities_of_those_that_are_kept(
+def test_words_are_sampled_by_the_probabilities_of_the_kept_words(
     scores: list[float], temperature: float, k: int, share: float
 ) -> None:
     s, N = np.array(scores), 2000
@@ -127,7 +127,7 @@ def test_words_are_drawn_by_the_probabilities_of_those_that_are_kept(
     ranked = sorted(range(len(s)), key=lambda i: -s[i])[:k]
     among = plain.softmax(s[ranked] / temperature)
     before = np.cumsum(among) - among
-    assume(np.abs(before - share).min() > 1e-9)  # else a rounding decides who is kept
+    assume(np.abs(before - share).min() > 1e-9)  # otherwise rounding decides which word is kept
     p = np.zeros(len(s))
     p[ranked] = among * (before < share)
     assert_allclose(np.bincount(ids, minlength=len(s)) / N, p / p.sum(), rtol=0, atol=1.01 / N)
@@ -135,17 +135,17 @@ def test_words_are_drawn_by_the_probabilities_of_those_that_are_kept(
 
 @settings(max_examples=10)
 @given(seeds, st.integers(1, 3), st.booleans())
-def test_a_gpt_writes_what_is_likeliest_after_what_it_still_sees(
+def test_a_gpt_generates_the_most_likely_token_after_its_context(
     seed: int, length: int, cached: bool
 ) -> None:
-    """Its context is five symbols; the text grows to twelve."""
+    """Its context length is five tokens; the sequence grows to twelve."""
     config = GPTConfig(vocabulary=4, context=5, layers=1, heads=1, width=4, dropout=0.0)
     model = in_float64(GPT(config))
     for i, parameter in enumerate(model.parameters()):
         parameter.data = numbers(*parameter.shape, seed=seed + i)
     ids = np.random.default_rng(seed).integers(4, size=(2, length))
-    written = generate(model, ids, 12 - length, temperature=0, use_cache=cached)
-    text = np.concatenate([ids, np.stack(list(written), axis=1)], axis=1)
+    generated = generate(model, ids, 12 - length, temperature=0, use_cache=cached)
+    text = np.concatenate([ids, np.stack(list(generated), axis=1)], axis=1)
     for t in range(length, 12):
         with no_grad():
             logits = model(text[:, max(0, t - 5) : t]).numpy()[:, -1]

@@ -1,4 +1,4 @@
-"""How large scores are, and one matrix in place of two."""
+"""The size of scores, and one matrix instead of two."""
 
 import math
 from itertools import product
@@ -37,7 +37,7 @@ def signed(mix: np.ndarray) -> np.ndarray:
 def test_scores_of_independent_vectors_have_the_variance_of_a_trace(
     width: int, m: int, n: int, seed: int
 ) -> None:
-    """P34: Var(h·e) = tr(C_h C_e), by all signs there are; scaled by 1/√I, unit vectors give 1."""
+    """P34: Var(h·e) = tr(C_h C_e), over all signs; scaled by 1/√I, unit variances give 1."""
     rng = np.random.default_rng(seed)
     A, B = rng.standard_normal((width, m)), rng.standard_normal((width, n))
     scores = signed(A) @ signed(B).T
@@ -52,7 +52,9 @@ def test_scores_of_independent_vectors_have_the_variance_of_a_trace(
 
 
 @given(st.integers(1, 6), st.integers(1, 4), st.floats(-2, 2), seeds)
-def test_they_have_not_if_one_depends_on_the_other(width: int, m: int, t: float, seed: int) -> None:
+def test_scores_of_dependent_vectors_do_not_have_it(
+    width: int, m: int, t: float, seed: int
+) -> None:
     A = np.random.default_rng(seed).standard_normal((width, m))
     h = signed(A)
     found = coupled_moments(Tensor(A), lambda h: h * t + 1)
@@ -60,7 +62,7 @@ def test_they_have_not_if_one_depends_on_the_other(width: int, m: int, t: float,
     assert_allclose(found, [scores.mean(), scores.var()], **EXACT)
 
 
-# One matrix for two ------------------------------------------------------------------------
+# One matrix instead of two ------------------------------------------------------------------
 
 
 @given(st.integers(1, 3), st.integers(1, 5), st.integers(1, 5), st.integers(1, 5), seeds)
@@ -85,12 +87,12 @@ def test_one_matrix_gives_the_same_weights_and_keeps_the_rank(
     assert ranks.max() <= min(width, J, T)
     G = rng.standard_normal((width, width))
     assume(np.linalg.cond(G) < 1e4)
-    turned = merged_matrix(Tensor(G @ w_q), Tensor(np.linalg.inv(G).T @ w_k)).numpy()
-    assert_allclose(turned, expected, rtol=0, atol=1e-8)
+    rotated = merged_matrix(Tensor(G @ w_q), Tensor(np.linalg.inv(G).T @ w_k)).numpy()
+    assert_allclose(rotated, expected, rtol=0, atol=1e-8)
 
 
 @given(st.integers(1, 4), st.integers(1, 5), seeds)
-def test_so_it_moves_in_fewer_directions_than_two_matrices_have_numbers(
+def test_it_has_fewer_directions_than_two_matrices_have_elements(
     width: int, J: int, seed: int
 ) -> None:
     """The rank of all changes dQᵀ K + Qᵀ dK."""
@@ -101,7 +103,7 @@ def test_so_it_moves_in_fewer_directions_than_two_matrices_have_numbers(
 
 
 @given(st.integers(1, 7), st.booleans(), seeds)
-def test_whole_blocks_can_be_merged_and_taken_apart(T: int, causal: bool, seed: int) -> None:
+def test_whole_blocks_can_be_merged_and_factored(T: int, causal: bool, seed: int) -> None:
     block, x = build("multihead"), Tensor(numbers(2, T, C, seed=seed))
     merged = merge(block)
     for made in (merged, factor(merged)):
@@ -116,8 +118,8 @@ def test_whole_blocks_can_be_merged_and_taken_apart(T: int, causal: bool, seed: 
 
 
 @given(st.integers(2, 7), st.booleans(), st.floats(-5, 5), seeds)
-def test_a_bias_of_keys_is_not_felt(T: int, causal: bool, size: float, seed: int) -> None:
-    """P36: it adds the same to all scores of a query, so its gradient is 0; that of queries is."""
+def test_a_bias_of_keys_has_no_effect(T: int, causal: bool, size: float, seed: int) -> None:
+    """P36: it adds the same to all scores of a query, so its gradient is 0; not that of queries."""
     block, x = build("multihead"), Tensor(numbers(1, T, C, seed=seed))
     before = block.weights(x, causal=causal).numpy()
     y = block(x, causal=causal)

@@ -1,4 +1,4 @@
-"""Whatever the shapes and axes: reductions and broadcasting behave as in NumPy."""
+"""For all shapes and axes: reductions and broadcasting behave as in NumPy."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ seeds = st.integers(0, 1000)
 
 
 def numbers(seed: int, *shapes: tuple[int, ...]) -> list[np.ndarray]:
-    """Distinct positive numbers, away from every kink and fit for every binary op."""
+    """Distinct positive numbers, away from every kink, valid for every binary op."""
     rng = np.random.default_rng(seed)
     return [np.asarray(rng.uniform(0.5, 2.0, shape)) for shape in shapes]
 
@@ -59,8 +59,10 @@ def test_broadcasting_of_two(name: str, shapes: hnp.BroadcastableShapes, seed: i
 
 
 @given(hnp.mutually_broadcastable_shapes(num_shapes=3, max_side=3, max_dims=3), seeds)
-def test_where_gives_each_place_to_one_of_two(shapes: hnp.BroadcastableShapes, seed: int) -> None:
-    """Also the gradient: what the chosen receives, the other does not."""
+def test_where_takes_each_element_from_one_of_two(
+    shapes: hnp.BroadcastableShapes, seed: int
+) -> None:
+    """Also the gradient: only the chosen operand receives it."""
     c, a, b = numbers(seed, *shapes.input_shapes)
     condition = c > 1
     leaves = [Tensor(x, requires_grad=True) for x in (a, b)]

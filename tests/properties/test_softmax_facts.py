@@ -1,4 +1,4 @@
-"""What a lead buys, how far weights can move, and what a factor on all scores does."""
+"""The lead of a score, bounds for changes of weights, and a factor on all scores."""
 
 import math
 
@@ -40,7 +40,7 @@ def test_the_lead_of_the_largest_score_bounds_its_weight(s: np.ndarray) -> None:
 
 @given(st.integers(2, 40), st.floats(0, 40))
 def test_both_bounds_are_reached(n: int, lead: float) -> None:
-    """P06: the lower one when all rivals tie, the upper one when all but one are far behind."""
+    """P06: the lower one if all others are equal, the upper one if all but one are much smaller."""
     tied, far = np.zeros(n), np.full(n, -800.0)
     far[:2] = tied[0], far[0] = lead, lead
     far[1] = 0
@@ -51,8 +51,8 @@ def test_both_bounds_are_reached(n: int, lead: float) -> None:
 
 
 @given(st.integers(2, 60), st.floats(1e-9, 0.999), st.data())
-def test_the_lead_needed_leaves_just_that_error(n: int, error: float, data: st.DataObject) -> None:
-    """It may be negative, where even weights already have less error."""
+def test_the_needed_lead_gives_exactly_the_error(n: int, error: float, data: st.DataObject) -> None:
+    """It may be negative, if uniform weights already have a smaller error."""
     chosen = data.draw(st.integers(1, n - 1))
     scores = np.zeros(n)
     scores[:chosen] = lead_needed(n, error, chosen)
@@ -60,7 +60,9 @@ def test_the_lead_needed_leaves_just_that_error(n: int, error: float, data: st.D
 
 
 @given(st.floats(-60, 60), st.lists(st.floats(-9, 9), max_size=4))
-def test_two_scores_share_by_their_difference(difference: float, others: list[float]) -> None:
+def test_two_scores_divide_their_weight_by_their_difference(
+    difference: float, others: list[float]
+) -> None:
     """P17: |α_a/(α_a + α_b) - ½| = ½ tanh(|s_a - s_b|/2)."""
     a, b = ops.softmax(np.array([difference, 0.0, *others])).numpy()[:2]
     expected = math.tanh(abs(difference) / 2) / 2
@@ -70,7 +72,7 @@ def test_two_scores_share_by_their_difference(difference: float, others: list[fl
 
 @given(several, st.integers(1, 5))
 def test_equal_keys_are_one_key_with_a_higher_score(s: np.ndarray, copies: int) -> None:
-    """m of them count as one with score + ln m."""
+    """m equal keys are like one key with score + ln m."""
     many = ops.softmax(np.concatenate([s, np.full(copies - 1, s[-1])])).numpy()
     one = ops.softmax(np.append(s[:-1], s[-1] + math.log(copies))).numpy()
     assert_allclose([*many[: len(s) - 1], many[len(s) - 1 :].sum()], one, **EXACT)
@@ -90,8 +92,8 @@ def test_logsumexp_is_nearly_the_maximum(s: np.ndarray) -> None:
 
 
 @given(scores_of(1, 8), seeds)
-def test_how_weights_move_with_scores(s: np.ndarray, seed: int) -> None:
-    """P04: by diag(α) - α αᵀ: symmetric, never against the change, rows sum to 0, norm ≤ ½."""
+def test_how_weights_change_with_scores(s: np.ndarray, seed: int) -> None:
+    """P04: by diag(α) - α αᵀ: symmetric, positive semidefinite, rows sum to 0, norm ≤ ½."""
     a, n = plain.softmax(s), len(s)
     expected = np.diag(a) - np.outer(a, a)
     leaf = Tensor(s, requires_grad=True)
@@ -112,7 +114,9 @@ def test_how_weights_move_with_scores(s: np.ndarray, seed: int) -> None:
 
 
 @given(several, st.data())
-def test_weights_move_no_farther_than_the_change_allows(s: np.ndarray, data: st.DataObject) -> None:
+def test_the_change_of_weights_is_bounded_by_the_change_of_scores(
+    s: np.ndarray, data: st.DataObject
+) -> None:
     """P07: ½ Σ|Δα| ≤ tanh((max Δs - min Δs)/4), and |Δα| ≤ ½ |Δs|."""
     change = data.draw(scores_of(len(s), len(s)))
     moved = ops.softmax(s + change).numpy() - ops.softmax(s).numpy()
@@ -123,7 +127,7 @@ def test_weights_move_no_farther_than_the_change_allows(s: np.ndarray, data: st.
 
 
 @given(st.floats(0, 100))
-def test_two_weights_can_move_that_far(r: float) -> None:
+def test_two_weights_can_reach_this_bound(r: float) -> None:
     before, after = (ops.softmax(np.array([s, 0.0])).numpy() for s in (-r / 2, r / 2))
     assert abs(after - before).sum() / 2 == pytest.approx(largest_move([r, 0.0]), abs=1e-14)
 
@@ -132,8 +136,8 @@ def test_two_weights_can_move_that_far(r: float) -> None:
 
 
 @given(several, st.floats(0, 3), st.floats(0, 3))
-def test_a_factor_sharpens(s: np.ndarray, one: float, other: float) -> None:
-    """P08: with β the top weight and the mean score rise, by dE/dβ = Var, and the entropy falls."""
+def test_a_factor_sharpens_the_weights(s: np.ndarray, one: float, other: float) -> None:
+    """P08: with β the largest weight and the mean score rise, by dE/dβ = Var; the entropy falls."""
     low, high = sorted((one, other))
     mild, sharp = (ops.softmax(s * beta) for beta in (low, high))
     assert sharp.numpy().max() >= mild.numpy().max() - 1e-12
@@ -152,8 +156,10 @@ def test_a_factor_sharpens(s: np.ndarray, one: float, other: float) -> None:
 
 
 @given(st.lists(st.integers(-9, 9), min_size=1, max_size=9), st.floats(0, 0.2))
-def test_a_small_factor_evens_out_and_a_large_one_chooses(whole: list[int], beta: float) -> None:
-    """P09: |α - 1/n| ≤ (e^βR - 1)/n, R the range of scores; at last uniform over the largest."""
+def test_a_small_factor_gives_uniform_weights_and_a_large_one_selects(
+    whole: list[int], beta: float
+) -> None:
+    """P09: |α - 1/n| ≤ (e^βR - 1)/n, R the range of scores; for large β uniform over the top."""
     s, n = np.array(whole, float), len(whole)
     R = s.max() - s.min()
     a = ops.softmax(beta * s).numpy()

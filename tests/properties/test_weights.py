@@ -1,4 +1,4 @@
-"""What makes softmax and attention what they are, whatever the numbers."""
+"""Basic properties of softmax and attention, for all values."""
 
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -14,21 +14,21 @@ from numpy.testing import assert_allclose, assert_array_equal
 from tinyattn import Tensor, formulas, ops
 from tinyattn.attention import causal
 from tinyattn.attention.core import attend
-from tinyattn.noise import Noise
+from tinyattn.rng import DropoutRNG
 
 Draw = tuple[np.ndarray, np.ndarray]
 CLOSE = {"rtol": 1e-10, "atol": 1e-12}
 
 
 @pytest.fixture(scope="module", autouse=True, params=["kernels", "formulas"])
-def _whoever_computes(request: pytest.FixtureRequest) -> Iterator[None]:
+def _formula_and_kernel(request: pytest.FixtureRequest) -> Iterator[None]:
     with formulas() if request.param == "formulas" else nullcontext():
         yield
 
 
 @st.composite
 def scores_and_masks(draw: st.DrawFn) -> Draw:
-    """Scores between -10⁴ and 10⁴, and which of them take part; some rows may have none."""
+    """Scores between -10⁴ and 10⁴, and a mask; some rows may have no allowed score."""
     few = hnp.array_shapes(min_dims=1, max_dims=3, max_side=4)
     shape = draw(few | st.tuples(st.integers(1, 40)))
     scores = draw(hnp.arrays(float, shape, elements=st.floats(-1e4, 1e4)))
@@ -47,7 +47,7 @@ def test_softmax_rows_are_weights(case: Draw) -> None:
 
 
 @given(scores_and_masks(), st.floats(-100, 100))
-def test_softmax_sees_differences_only(case: Draw, shift: float) -> None:
+def test_softmax_depends_on_differences_only(case: Draw, shift: float) -> None:
     """P02: softmax(s + c) = softmax(s), and so the gradients of a row sum to 0."""
     x, allowed = case
     moved, p = (ops.softmax(a, allowed).numpy() for a in (x + shift, x))
@@ -58,8 +58,8 @@ def test_softmax_sees_differences_only(case: Draw, shift: float) -> None:
 
 
 @given(scores_and_masks(), st.randoms(use_true_random=False))
-def test_softmax_follows_a_permutation(case: Draw, random: Any) -> None:
-    """P03: scores in another order have their weights in that order."""
+def test_softmax_commutes_with_permutations(case: Draw, random: Any) -> None:
+    """P03: permuted scores have permuted weights."""
     x, allowed = case
     order = random.sample(range(x.shape[-1]), x.shape[-1])
     moved = ops.softmax(x[..., order], allowed[..., order]).numpy()
@@ -78,7 +78,7 @@ def test_log_softmax_is_the_logarithm_and_logsumexp_the_rest(case: Draw) -> None
 
 
 class Heads:
-    """Random queries (..., T, D), keys (..., S, D), values (..., S, E) and who may see whom."""
+    """Random queries (..., T, D), keys (..., S, D), values (..., S, E) and attention masks."""
 
     def __init__(self, lead: tuple[int, ...], T: int, S: int, seed: int) -> None:
         rng = np.random.default_rng(seed)
@@ -96,7 +96,7 @@ class Heads:
             changes.get("allowed", self.allowed),
             causal=changes.get("causal", False),
             dropout=changes.get("dropout", 0.0),
-            noise=Noise(1),
+            dropout_rng=DropoutRNG(1),
         )
         y.backward(changes.get("u", self.u))
         return y.numpy(), [leaf.grad for leaf in leaves]
@@ -108,21 +108,21 @@ heads = st.builds(Heads, leads, st.integers(1, 4), st.integers(1, 5), st.integer
 
 @given(heads)
 def test_attention_is_softmax_between_two_products(case: Heads) -> None:
-    """y = softmax(q kᵀ/√D) v, written out: the one operation is the three."""
+    """y = softmax(q kᵀ/√D) v: the one operation equals the separate operations."""
     scores = np.einsum("...td,...sd->...ts", case.q, case.k) / np.sqrt(3)
     weights = ops.softmax(scores, case.allowed).numpy()
     assert_allclose(case.run()[0], weights @ case.v, **CLOSE)
 
 
 @given(heads)
-def test_a_query_that_may_see_nothing_gets_zeros_and_moves_nothing(case: Heads) -> None:
+def test_a_query_without_allowed_keys_gets_zeros_and_gradients_of_zero(case: Heads) -> None:
     lonely = case.allowed.copy()
     lonely[..., 0, :] = False
     y, (dq, dk, dv) = case.run(allowed=lonely)
     assert not y[..., 0, :].any()
     assert not dq[..., 0, :].any()
     others = case.u.copy()
-    others[..., 0, :] = 0  # whatever is asked of that query, keys and values do not hear it
+    others[..., 0, :] = 0  # for any gradient of this query's output, keys and values get none
     _, (_, dk_others, dv_others) = case.run(allowed=lonely, u=others)
     assert_allclose(dk, dk_others, **CLOSE)
     assert_allclose(dv, dv_others, **CLOSE)
@@ -142,7 +142,7 @@ def test_keys_have_no_order(case: Heads, random: Any) -> None:
 
 
 @given(heads)
-def test_a_query_of_zeros_takes_the_mean_of_what_it_sees(case: Heads) -> None:
+def test_a_query_of_zeros_gives_the_mean_of_the_allowed_values(case: Heads) -> None:
     y, _ = case.run(q=np.zeros_like(case.q))
     seen = case.allowed[..., None]
     count = np.maximum(seen.sum(axis=-2), 1)
@@ -150,7 +150,7 @@ def test_a_query_of_zeros_takes_the_mean_of_what_it_sees(case: Heads) -> None:
 
 
 @given(heads)
-def test_a_hidden_key_might_as_well_not_be_there(case: Heads) -> None:
+def test_a_hidden_key_is_like_no_key(case: Heads) -> None:
     hidden = case.allowed.copy()
     hidden[..., -1] = False
     longer = {name: np.concatenate([getattr(case, name), getattr(case, name)[..., :1, :]], axis=-2)
@@ -161,8 +161,8 @@ def test_a_hidden_key_might_as_well_not_be_there(case: Heads) -> None:
 
 
 @given(heads, st.floats(0, 1e4))
-def test_an_answer_lies_between_the_values(case: Heads, longer: float) -> None:
-    """P10: number by number, and along any other direction, however long the queries are."""
+def test_an_output_lies_between_the_values(case: Heads, longer: float) -> None:
+    """P10: in each element, and along any other direction, however long the queries are."""
     q, at = case.q * longer, list(np.ndindex(case.q.shape[:-1]))
     y = case.run(q=q, allowed=None)[0]
     alone = np.array([attend(q[i], case.k[i[:-1]], case.v[i[:-1]])[0].numpy() for i in at])
@@ -174,8 +174,8 @@ def test_an_answer_lies_between_the_values(case: Heads, longer: float) -> None:
 
 
 @given(heads, st.integers(0, 4), st.booleans())
-def test_the_future_has_no_influence(case: Heads, start: int, by_mask: bool) -> None:
-    """P13: no weight, no change of the past by what is to come, and no gradient there."""
+def test_later_positions_have_no_influence(case: Heads, start: int, by_mask: bool) -> None:
+    """P13: no weight, no change of earlier outputs, and no gradient."""
     T = S = case.k.shape[-2]
     start = start % T
     q = np.resize(case.q, case.k.shape)
@@ -190,7 +190,7 @@ def test_the_future_has_no_influence(case: Heads, start: int, by_mask: bool) -> 
     before, after = case.run(**now)[0], case.run(**now, k=later_k, v=later_v)[0]
     assert_array_equal(after[..., :start, :], before[..., :start, :])
     assert not np.allclose(after[..., start:, :], before[..., start:, :])
-    u[..., start:, :] = 0  # ask only queries of the past
+    u[..., start:, :] = 0  # gradients of earlier queries only
     for gradient in case.run(**now)[1]:
         assert not gradient[..., start:, :].any()
 
@@ -204,21 +204,21 @@ def test_dropout_drops_weights_and_scales_the_others_up(case: Heads, rate: float
 
 
 @given(heads, st.floats(0.1, 3))
-def test_longer_queries_are_as_longer_keys(case: Heads, longer: float) -> None:
-    """Scores are products: so are the gradients those of one another."""
+def test_longer_queries_are_like_longer_keys(case: Heads, longer: float) -> None:
+    """Scores are products, so their gradients correspond."""
     y, (dq, dk, dv) = case.run(q=case.q * longer)
     y_too, (dq_too, dk_too, dv_too) = case.run(k=case.k * longer)
     assert_allclose(y, y_too, **CLOSE)
     assert_allclose(dq * longer, dq_too, **CLOSE)
     assert_allclose(dk, dk_too * longer, **CLOSE)
     assert_allclose(dv, dv_too, **CLOSE)
-    # Along queries and along keys the same is gained.
+    # The gradients along queries and along keys are equal.
     assert_allclose((dq_too * case.q).sum(), (dk_too * case.k * longer).sum(), atol=1e-12)
 
 
 @given(heads, st.floats(-3, 3))
-def test_what_is_added_to_all_keys_is_not_felt(case: Heads, shift: float) -> None:
-    """All scores of a query move alike: so the gradients of the keys sum to 0."""
+def test_what_is_added_to_all_keys_has_no_effect(case: Heads, shift: float) -> None:
+    """All scores of a query change equally, so the gradients of the keys sum to 0."""
     y, (_, dk, _) = case.run()
     assert_allclose(case.run(k=case.k + shift)[0], y, **CLOSE)
     assert_allclose(dk.sum(axis=-2), 0, atol=1e-12)

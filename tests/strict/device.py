@@ -1,4 +1,4 @@
-"""The imagined device: its arrays, how they get there and back, and how work runs on them."""
+"""The simulated device: its arrays, copies to it and from it, and functions on its arrays."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from strict.surface import PYTHON_VALUES, SURFACE, Signature
 
 
 class DeviceError(AssertionError):
-    """CuPy would accept this, and then be slow or wrong without a word."""
+    """CuPy would accept this, and then be slow or silently wrong."""
 
 
 @dataclass
 class Counts:
-    """What a program asked of the device.
+    """The launches and copies of a program.
 
     A launch is one call of a function that computes; some of CuPy's take several kernels.
-    A copy to the host makes the host wait until the device has caught up.
+    A copy to the host makes the host wait until the device is ready.
     """
 
     launches: int = 0
@@ -38,19 +38,19 @@ class Counts:
 
 counts = Counts()
 
-# Operands that need no copy: they travel with the launch itself.
+# Operands that need no copy: they are arguments of the launch itself.
 SCALARS = (bool, int, float, complex, np.generic)
-# Arguments that are no data at all, such as the subscripts of einsum.
+# Arguments that are not data, such as the subscripts of einsum.
 LABELS = (type(None), str, type, np.dtype)
-# Device memory holds plain numbers only.
+# Device memory contains numbers and booleans only.
 NUMBERS = frozenset("?bBhHiIlLqQefdFD")
-# Fresh results are in C order on the device, except those of these functions.
+# New results are in C order on the device, except those of these functions.
 KEEPS_ORDER = frozenset(
     """
     asfortranarray astype copy einsum full full_like ones ones_like zeros zeros_like
     """.split()
 )
-# The size of what these return depends on the values, so the host has to wait for it.
+# The size of their results depends on values, so the host has to wait for it.
 SYNCHRONISES = frozenset(
     """
     argwhere bincount compress extract flatnonzero histogram intersect1d nonzero setdiff1d
@@ -59,7 +59,7 @@ SYNCHRONISES = frozenset(
 )
 
 
-# The border --------------------------------------------------------------------------------
+# Host and device ---------------------------------------------------------------------------
 
 
 def put(host: object, dtype: Any = None) -> Array:
@@ -184,7 +184,7 @@ def explain(error: IndexError) -> NoReturn:
 
 
 def synchronises(name: str, args: Sequence[Any], inputs: Sequence[np.ndarray]) -> bool:
-    """Whether the host has to wait for values on the device, to know the size of the result."""
+    """Whether the host has to wait for values on the device to get the size of the result."""
     if name == "where":
         return len(args) == 1
     if name == "repeat":
@@ -193,7 +193,7 @@ def synchronises(name: str, args: Sequence[Any], inputs: Sequence[np.ndarray]) -
 
 
 def lower(function: str, parameter: str | None, value: Any) -> Any:
-    """What NumPy gets for one argument, depending on what the parameter asks for."""
+    """The value for NumPy of one argument, depending on its parameter."""
     if parameter not in PYTHON_VALUES:
         return unwrap(value, f"{function}({parameter})")
     if isinstance(value, (Array, np.ndarray)):
@@ -213,7 +213,7 @@ def arrays_in(values: Any) -> list[np.ndarray]:
 
 
 def is_view(result: Any, inputs: Sequence[np.ndarray]) -> bool:
-    """Whether a result (or the first of several) only looks at the memory of an input."""
+    """Whether a result (or the first of several) is a view of an input's memory."""
     if isinstance(result, (list, tuple)) and result:
         result = result[0]
     if not isinstance(result, np.ndarray) or result.base is None:
@@ -230,7 +230,7 @@ def is_short_float(value: Any) -> bool:
 
 
 def refuse_accidental_float64(name: str, operands: Sequence[Any], result: Any) -> None:
-    """float32 goes in and float64 comes out: slow, and it spreads from here."""
+    """Raises if float32 operands give a float64 result, which is slow, also in later calls."""
     if isinstance(result, (np.ndarray, np.generic)) and result.dtype.char == "d":
         if any(is_short_float(operand) for operand in operands):
             raise DeviceError(
@@ -240,14 +240,14 @@ def refuse_accidental_float64(name: str, operands: Sequence[Any], result: Any) -
 
 
 def refuse_wasted_float64(name: str, operands: Sequence[Any], outs: Sequence[Any]) -> None:
-    """The sum is done in float64 and then cut down to a float32 `out`."""
+    """Raises if a float64 sum is then rounded to a float32 `out`."""
     if any(is_short_float(out) for out in outs):
         if any(getattr(operand, "dtype", None) == np.float64 for operand in operands):
             raise DeviceError(f"{name}: computed in float64, stored in float32; say astype")
 
 
 def refuse_undefined_cast(arrays: Sequence[np.ndarray], dtype: Any) -> None:
-    """Floats that do not fit an integer type: processors and GPUs disagree on the result."""
+    """Raises if floats do not fit an integer type: CPUs and GPUs have different results."""
     target = np.dtype(dtype)
     if target.kind not in "iu":
         return
@@ -267,13 +267,13 @@ CUPYS_PRIORITY = 100
 
 
 def is_foreign(other: Any) -> bool:
-    """Whether an operand has asked (in one of NumPy's two ways) to handle operators itself."""
+    """Whether an operand declares (in one of NumPy's two ways) that it handles operators itself."""
     if isinstance(other, (Array, np.ndarray, *SCALARS)):
         return False
-    kind = type(other)
-    if hasattr(kind, "__array_ufunc__"):
-        return kind.__array_ufunc__ is None
-    return getattr(kind, "__array_priority__", 0) > CUPYS_PRIORITY
+    other_type = type(other)
+    if hasattr(other_type, "__array_ufunc__"):
+        return other_type.__array_ufunc__ is None
+    return getattr(other_type, "__array_priority__", 0) > CUPYS_PRIORITY
 
 
 def binary(ufunc: np.ufunc) -> Callable[[Array, Any], Any]:
@@ -286,7 +286,7 @@ def binary(ufunc: np.ufunc) -> Callable[[Array, Any], Any]:
 
 
 def reflected(ufunc: np.ufunc) -> Callable[[Array, Any], Any]:
-    """The method behind an operator whose left operand is not ours, such as 1 - a."""
+    """The method behind an operator whose left operand is no device array, such as 1 - a."""
 
     def method(self: Array, other: Any) -> Any:
         return NotImplemented if is_foreign(other) else launch_ufunc(ufunc, (other, self))
@@ -316,7 +316,7 @@ def unary(ufunc: np.ufunc) -> Callable[[Array], Any]:
 
 
 class Flags(NamedTuple):
-    """The flags CuPy has; there is no such thing as read-only device memory."""
+    """The flags of CuPy; device memory cannot be read-only."""
 
     c_contiguous: bool
     f_contiguous: bool
@@ -324,15 +324,15 @@ class Flags(NamedTuple):
 
 
 class Array:
-    """An array on the imagined device.
+    """An array on the simulated device.
 
-    It holds a NumPy array and is not one: NumPy never asks a subclass of its own array for
-    permission before it computes with it.
+    It contains a NumPy array and is not a subclass of it: NumPy would compute with a subclass
+    without calling its methods.
     """
 
     __slots__ = ("__weakref__", "_host")
 
-    # NumPy then leaves operators to us, and raises TypeError for np.exp(array).
+    # NumPy then uses the operators of this class, and raises TypeError for np.exp(array).
     __array_ufunc__ = None
     __hash__ = None  # type: ignore[assignment]
 
@@ -345,7 +345,7 @@ class Array:
     def __array_function__(self, function: Callable[..., Any], *rest: Any) -> Any:
         raise DeviceError(f"np.{function.__name__} called on a device array; use xp")
 
-    # Everything that copies to the host.
+    # Methods that copy to the host.
 
     def get(self) -> np.ndarray:
         """Copy the array to the host."""
@@ -416,7 +416,7 @@ class Array:
 
     @property
     def flags(self) -> Flags:
-        """How the array lies in memory."""
+        """The memory order of the array."""
         flags = self._host.flags
         return Flags(flags.c_contiguous, flags.f_contiguous, flags.owndata)
 
@@ -443,12 +443,12 @@ class Array:
                 copies = True
                 part = part._host
                 if part.dtype == np.bool_:
-                    counts.to_host += 1  # how many of them are true?
+                    counts.to_host += 1  # the host needs the number of true elements
             elif isinstance(part, (list, tuple, np.ndarray)):
                 raise DeviceError("a host index is copied to the device each time; put() it once")
             lowered.append(part)
         if not copies and Ellipsis not in lowered:
-            lowered.append(Ellipsis)  # so that even a single element is a view
+            lowered.append(Ellipsis)  # so that also a single element is a view
         return tuple(lowered), copies
 
     def __getitem__(self, key: Any) -> Array:
@@ -467,7 +467,7 @@ class Array:
         if copies and np.size(host_value) > 1 and points_twice(key, self.shape):
             raise DeviceError("x[key] = values with repeated indices: undefined which one wins")
         if not copies and is_same_memory(self._host[key], host_value):
-            return  # the last step of x[key] += 1, whose work was done in place
+            return  # the last step of x[key] += 1, which was done in place
         counts.launches += 1
         try:
             with np.errstate(all="ignore"):
@@ -504,7 +504,7 @@ class Array:
 
 
 def is_same_memory(host: np.ndarray, other: Any) -> bool:
-    """Whether two arrays are the very same elements."""
+    """Whether two arrays are the same elements in memory."""
     if not isinstance(other, np.ndarray) or not np.may_share_memory(host, other):
         return False
     if host.shape != other.shape or host.strides != other.strides:
@@ -517,7 +517,7 @@ def is_same_memory(host: np.ndarray, other: Any) -> bool:
 
 
 def method(name: str, text: str) -> Callable[..., Any]:
-    """NumPy's method of that name, with the arguments CuPy's has."""
+    """NumPy's method of that name, with the parameters of CuPy's."""
     function = getattr(np.ndarray, name)
     signature = Signature.parse(f"(self, {text.strip('()')})")
 
@@ -529,7 +529,7 @@ def method(name: str, text: str) -> Callable[..., Any]:
     return call
 
 
-# Methods that reach for the memory or the disk of the host, or write in no defined order.
+# Methods that use the memory or the disk of the host, or write in no defined order.
 NOT_OFFERED = frozenset("dump dumps put tobytes tofile".split())
 
 for _name, _text in SURFACE["methods"].items():

@@ -1,4 +1,4 @@
-"""The namespace `xp`: NumPy's functions on device arrays, as far as CuPy has them."""
+"""The namespace `xp`: those of NumPy's functions that CuPy has, on device arrays."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from strict.device import (
 )
 from strict.surface import SURFACE, Signature
 
-# Answers about types and shapes, which the host knows without asking the device.
+# Functions of types and shapes, which the host knows without the device.
 HOST_ANSWERS = frozenset(
     """
     broadcast_shapes can_cast common_type iscomplexobj isdtype isfortran isrealobj isscalar
@@ -79,7 +79,7 @@ class Ufunc:
         return launch_ufunc(self.ufunc, operands, out, **options)
 
     def at(self, array: Array, indices: Any, values: Any) -> None:
-        """Apply the function in place, once for every index, repeated ones too."""
+        """Apply the function in place, once for every index, also repeated ones."""
         name = self.__name__
         if name not in SCATTERS:
             raise NotImplementedError(f"cupy.{name}.at is not supported")
@@ -95,18 +95,18 @@ class Ufunc:
             explain(error)
 
     def reduce(self, *args: Any, **kwargs: Any) -> Any:
-        """Combine all elements along an axis (the first unless told otherwise)."""
+        """Combine all elements along an axis, by default the first."""
         return self._along_axis("reduce", "(array, axis, dtype, out, keepdims)", args, kwargs)
 
     def accumulate(self, *args: Any, **kwargs: Any) -> Any:
         """Combine the elements along an axis and keep all the intermediate results."""
         return self._along_axis("accumulate", "(array, axis, dtype, out)", args, kwargs)
 
-    def _along_axis(self, kind: str, text: str, args: Any, kwargs: Any) -> Any:
-        name = f"{self.__name__}.{kind}"
+    def _along_axis(self, method: str, text: str, args: Any, kwargs: Any) -> Any:
+        name = f"{self.__name__}.{method}"
         if self.__name__ not in REDUCES:
             raise NotImplementedError(f"cupy.{name} is not supported")
-        return launch(name, Signature.parse(text), getattr(self.ufunc, kind), args, kwargs)
+        return launch(name, Signature.parse(text), getattr(self.ufunc, method), args, kwargs)
 
     def outer(self, a: Any, b: Any, **options: Any) -> Any:
         """Apply the function to every pair of an element of a and an element of b."""
@@ -115,7 +115,7 @@ class Ufunc:
 
 
 def function(name: str, host: Callable[..., Any], text: str) -> Callable[..., Any]:
-    """NumPy's function of that name, with the arguments CuPy's has."""
+    """NumPy's function of that name, with the parameters of CuPy's."""
     signature = Signature.parse("(x, out, dtype, casting)" if text == "ufunc" else text)
 
     def compute(*args: Any, **kwargs: Any) -> Any:
@@ -135,7 +135,7 @@ def function(name: str, host: Callable[..., Any], text: str) -> Callable[..., An
 
 
 class Namespace:
-    """A module of CuPy: what it shares with the NumPy module of the same purpose."""
+    """A module of CuPy: the names that it shares with the corresponding NumPy module."""
 
     def __init__(self, name: str, section: str, host: Any) -> None:
         self.__name__ = name
@@ -162,7 +162,7 @@ class Namespace:
 
 
 def is_number_type(member: Any) -> bool:
-    """Whether a class describes numbers (float32, dtype, finfo), not things made of them."""
+    """Whether a class describes number types (float32, dtype, finfo), not arrays of them."""
     return isinstance(member, type) and issubclass(
         member, (np.generic, np.dtype, np.finfo, np.iinfo)
     )
@@ -183,7 +183,7 @@ def array(
     if isinstance(obj, (list, tuple)) and any(isinstance(item, Array) for item in obj):
         obj = xp.stack(obj)
     elif isinstance(obj, SCALARS):
-        obj = xp.full((), obj, dtype)  # one number travels with the launch
+        obj = xp.full((), obj, dtype)  # one number is an argument of the launch
     elif not isinstance(obj, Array):
         obj = put(obj, dtype)
     elif copy:
@@ -205,7 +205,7 @@ def asnumpy(a: Any) -> np.ndarray:
 
 
 def empty(shape: Any, dtype: Any = float, order: str = "C") -> Array:
-    """An array full of what must not be used: on a GPU it would be anyone's old numbers."""
+    """An array full of values that must not be used: on a GPU it would have old data."""
     return poisoned(np.empty(shape, dtype, order))  # type: ignore[call-overload]
 
 
@@ -222,7 +222,7 @@ def empty_like(
 
 
 def poisoned(host: np.ndarray) -> Array:
-    """NaN spoils every sum, and the largest integer is out of range as an index."""
+    """Fill with NaN, or with the largest integer, which is out of range as an index."""
     if host.dtype.kind in "iu":
         host.fill(np.iinfo(host.dtype).max)
     else:
@@ -231,7 +231,7 @@ def poisoned(host: np.ndarray) -> Array:
 
 
 def put_along_axis(arr: Array, indices: Array, values: Any, axis: int) -> None:
-    """Write `values` where `indices` point along one axis and every other axis goes on."""
+    """Write `values` at `indices` along one axis, for each position of the other axes."""
     key = [
         indices if i == axis % arr.ndim else grid
         for i, grid in enumerate(map(Array, np.ix_(*map(range, indices.shape))))

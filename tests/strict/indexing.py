@@ -1,4 +1,4 @@
-"""What the key in x[key] = values points at."""
+"""The elements that the key in x[key] = values selects."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 def index_arrays(key: tuple[Any, ...], shape: tuple[int, ...]) -> Iterator[tuple[np.ndarray, int]]:
     """Every integer array in `key`, with the length of the axis it picks positions from.
 
-    A mask stands for the positions where it is true, one array for each axis that it covers.
+    A mask selects the positions where it is true, one array for each axis that it covers.
     """
     covered = sum(axes_covered(part) for part in key)
     axis = 0
@@ -40,7 +40,7 @@ def is_mask(part: Any) -> bool:
 
 def points_twice(key: tuple[Any, ...], shape: tuple[int, ...]) -> bool:
     """Whether some element of the array is named more than once."""
-    # Slices and plain integers treat all these positions alike, so they cannot hide a repeat.
+    # Slices and plain integers select the same for all these positions, so repeats stay repeats.
     elements = np.zeros((), np.intp)
     for positions, length in index_arrays(key, shape):
         if length:

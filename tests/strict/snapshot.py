@@ -18,7 +18,7 @@ from typing import Any
 
 import cupy
 
-# Functions that take **kwargs and sort them out inside, as their documentation says.
+# Functions that take **kwargs; the parameters are those of their documentation.
 KEYWORDS_IN_DISGUISE = {
     "einsum": "(*operands, dtype, optimize)",
     "meshgrid": "(*xi, indexing, sparse, copy)",
@@ -32,7 +32,9 @@ def signature(function: Any) -> str:
         return KEYWORDS_IN_DISGUISE[function.__name__]
     try:
         text = str(inspect.signature(function))
-    except ValueError:  # compiled by Cython, which writes it in the first line of the docs
+    except (
+        ValueError
+    ):  # compiled by Cython, which has the signature in the first line of the docstring
         text = (function.__doc__ or "").strip().partition("\n")[0]
     match = re.search(r"\((.*)\)", text)
     parameters = split_at_commas(match[1]) if match else ["*args", "**kwargs"]
@@ -52,7 +54,7 @@ def name_of(parameter: str) -> str:
 
 
 def describe(value: Any) -> str:
-    """What surface.json says about one name."""
+    """The entry of surface.json for one name."""
     if isinstance(value, cupy.ufunc):
         return "ufunc"
     if isinstance(value, type):

@@ -1,4 +1,4 @@
-"""What CuPy offers: the names in surface.json and the arguments each of them takes."""
+"""The public names of CuPy, from surface.json, and the parameters of each."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 SURFACE: dict[str, Any] = json.loads(Path(__file__).with_name("surface.json").read_text())
 
-# Parameters that ask for a Python value: a shape, an axis, a count, an option.  All other
-# parameters ask for data, which has to be on the device already.
+# Parameters with a Python value: a shape, an axis, a count, an option.  All other
+# parameters take data, which has to be on the device already.
 PYTHON_VALUES = frozenset(
     """
     M N axes axis axis1 axis2 axisa axisb axisc bitorder casting constant_values copy ddof
@@ -24,7 +24,7 @@ PYTHON_VALUES = frozenset(
 
 @dataclass(frozen=True)
 class Signature:
-    """The parameters of one function, and what a call may pass for them."""
+    """The parameters of one function, and the arguments that a call may pass."""
 
     text: str
     positional: tuple[str, ...]
@@ -68,7 +68,7 @@ class Signature:
         return self.positional[position] if position < len(self.positional) else self.rest
 
     def argument(self, name: str, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
-        """What a call passes for the parameter `name`, None if nothing."""
+        """The argument of a call for the parameter `name`, or None."""
         if name in kwargs:
             return kwargs[name]
         if name in self.positional:

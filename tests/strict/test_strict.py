@@ -1,4 +1,4 @@
-"""The stand-in refuses what would fail on a GPU, and lets everything else through."""
+"""The strict device refuses what would fail on a GPU, and accepts everything else."""
 
 import copy
 import math
@@ -79,7 +79,7 @@ HOST_MEETS_DEVICE: dict[str, Action] = {
 
 
 @pytest.mark.parametrize("mistake", HOST_MEETS_DEVICE)
-def test_host_and_device_do_not_mix(mistake: str) -> None:
+def test_host_and_device_arrays_do_not_mix(mistake: str) -> None:
     assert_refused(TypeError, HOST_MEETS_DEVICE[mistake])
 
 
@@ -105,14 +105,14 @@ MISSING_ARGUMENTS: dict[str, Action] = {
 
 
 @pytest.mark.parametrize("call", MISSING_ARGUMENTS)
-def test_arguments_that_cupy_lacks(call: str) -> None:
+def test_arguments_that_cupy_does_not_have(call: str) -> None:
     assert_refused(TypeError, MISSING_ARGUMENTS[call])
 
 
 @pytest.mark.parametrize(
     "name", ["vecdot", "matvec", "unstack", "block", "insert", "errstate", "nditer", "geomspace"]
 )
-def test_functions_that_cupy_lacks(name: str) -> None:
+def test_functions_that_cupy_does_not_have(name: str) -> None:
     with pytest.raises(AttributeError, match=f"cupy has no '{name}'"):
         getattr(xp, name)
 
@@ -120,12 +120,12 @@ def test_functions_that_cupy_lacks(name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["setflags", "resize", "ctypes", "__array_namespace__", "newbyteorder"]
 )
-def test_methods_that_cupy_lacks(name: str) -> None:
+def test_methods_that_cupy_does_not_have(name: str) -> None:
     with pytest.raises(AttributeError):
         getattr(device(), name)
 
 
-def test_advice_for_what_cupy_has_and_the_stand_in_has_not() -> None:
+def test_the_error_for_what_only_cupy_has() -> None:
     with pytest.raises(AttributeError, match="draw on the host"):
         xp.random.default_rng(0)
     with pytest.raises(AttributeError, match="does not have cupy's 'fuse'"):
@@ -134,7 +134,7 @@ def test_advice_for_what_cupy_has_and_the_stand_in_has_not() -> None:
         device().tobytes()
 
 
-def test_flags_know_nothing_of_read_only_memory() -> None:
+def test_flags_have_no_read_only_memory() -> None:
     assert device().flags.c_contiguous and device().T.flags.f_contiguous
     assert not hasattr(device().flags, "writeable")
 
@@ -168,7 +168,7 @@ PYTHON_INTEGER_NEEDED: dict[str, Action] = {
 
 
 @pytest.mark.parametrize("use", PYTHON_INTEGER_NEEDED)
-def test_a_device_number_is_no_python_number(use: str) -> None:
+def test_a_device_scalar_is_not_a_python_number(use: str) -> None:
     assert_refused(TypeError, PYTHON_INTEGER_NEEDED[use])
 
 
@@ -178,7 +178,7 @@ def test_only_numbers_fit_on_the_device(values: object) -> None:
         device(values)
 
 
-def test_out_must_have_a_fitting_type_and_shape() -> None:
+def test_out_must_have_the_right_type_and_shape() -> None:
     with pytest.raises(TypeError):
         xp.add(device(), 1, out=xp.zeros((4, 8), xp.int64))
     with pytest.raises(ValueError):
@@ -190,7 +190,7 @@ def test_integers_that_do_not_fit() -> None:
         device([1], np.uint32) * -1
 
 
-# What CuPy accepts, and should not ---------------------------------------------------------
+# What CuPy accepts, but should not ---------------------------------------------------------
 
 HIDDEN_COPIES: dict[str, Action] = {
     "x[host index]": lambda: device()[np.array([0, 1])],
@@ -270,7 +270,7 @@ KEYS: list[tuple[Any, ...]] = [
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_repeats_are_found_where_they_are(key: tuple[Any, ...]) -> None:
+def test_repeated_indices_are_found(key: tuple[Any, ...]) -> None:
     shape = (4, 3, 2)
     elements = np.arange(math.prod(shape)).reshape(shape)[key]
     assert points_twice(key, shape) == (np.unique(elements).size < elements.size)
@@ -292,11 +292,11 @@ BECOMES_FLOAT64: dict[str, Action] = {
 
 
 @pytest.mark.parametrize("mistake", BECOMES_FLOAT64)
-def test_float64_by_accident(mistake: str) -> None:
+def test_unintended_float64(mistake: str) -> None:
     assert_refused(DeviceError, BECOMES_FLOAT64[mistake])
 
 
-def test_float64_on_purpose() -> None:
+def test_intended_float64() -> None:
     assert device().astype(xp.float64).dtype == np.float64
     assert device().sum(dtype=xp.float64).dtype == np.float64
     assert xp.exp(device() / 32, dtype=xp.float64).dtype == np.float64
@@ -343,7 +343,7 @@ def write(m: Any, x: Any) -> Any:
     x[:, ::2] = x[:, 1::2]
     x[i] = x[:2]
     x[i, i] = m.asarray(np.array([7.0, 8.0], np.float32))
-    x[m.asarray(np.array([3, 3]))] = -1.0  # repeated, yet every write says the same
+    x[m.asarray(np.array([3, 3]))] = -1.0  # repeated, but every write has the same value
     x[x > 30] = 0.0
     return x
 
@@ -413,8 +413,8 @@ def to_host(result: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", LEGITIMATE)
-@pytest.mark.filterwarnings("ignore:.*encountered in")  # from NumPy only
-def test_legitimate_code_gives_the_numbers_of_numpy(name: str) -> None:
+@pytest.mark.filterwarnings("ignore:.*encountered in")  # of NumPy only
+def test_valid_code_gives_the_values_of_numpy(name: str) -> None:
     expected = to_host(LEGITIMATE[name](np, HOST.copy()))
     got = to_host(LEGITIMATE[name](xp, device()))
     assert len(got) == len(expected)
@@ -444,7 +444,7 @@ def test_out_is_returned_itself() -> None:
     assert x is before
 
 
-def test_arrays_that_need_no_copy_stay_themselves() -> None:
+def test_arrays_that_need_no_copy_are_returned_themselves() -> None:
     x = device()
     assert xp.asarray(x) is x
     assert xp.ascontiguousarray(x) is x
@@ -534,12 +534,12 @@ def test_erf() -> None:
 
 
 @pytest.mark.parametrize("way", [{"__array_ufunc__": None}, {"__array_priority__": 101}])
-def test_a_class_of_its_own_may_take_over_operators(way: dict[str, Any]) -> None:
-    kind = type("Tensor", (), {**way, "__radd__": lambda self, other: "taken over"})
-    assert device() + kind() == "taken over"
+def test_another_class_may_handle_operators(way: dict[str, Any]) -> None:
+    tensor = type("Tensor", (), {**way, "__radd__": lambda self, other: "taken over"})
+    assert device() + tensor() == "taken over"
 
 
-def test_ordinary_index_errors_stay_what_they_are() -> None:
+def test_ordinary_index_errors_are_unchanged() -> None:
     for key in [9, (0, 9), (0, 0, 0)]:
         with pytest.raises(IndexError):
             device()[key]
@@ -547,11 +547,11 @@ def test_ordinary_index_errors_stay_what_they_are() -> None:
         device().sum(axis=2)
 
 
-# What it costs -----------------------------------------------------------------------------
+# Launches and copies -------------------------------------------------------------------------
 
 
 def spent(action: Action) -> tuple[int, int, int]:
-    """Launches and copies to the device and to the host that an action takes."""
+    """The launches, copies to the device and copies to the host of an action."""
     counts.reset()
     action()
     return counts.launches, counts.to_device, counts.to_host
@@ -567,7 +567,7 @@ def test_computing_launches() -> None:
     assert spent(lambda: x.T.reshape(-1)) == (1, 0, 0)
 
 
-def test_views_are_free() -> None:
+def test_views_launch_nothing() -> None:
     x = device()
     assert spent(lambda: (x.T, x[1:, None], x.reshape(-1), x.view(xp.int32))) == (0, 0, 0)
     assert spent(lambda: (xp.split(x, 2), xp.transpose(x), xp.shape(x), len(x))) == (0, 0, 0)

@@ -1,4 +1,4 @@
-"""A made-up world of twelve people, and a model that learnt about it."""
+"""A made-up world of twelve people, and a model trained on it."""
 
 import runpy
 import sys
@@ -26,7 +26,7 @@ SMALL: dict[str, Any] = {
 
 @pytest.fixture(scope="session")
 def small() -> Callable[..., Recipe]:
-    """A recipe of a second, with other settings by name; double underscores stand for dots."""
+    """A recipe that trains in a second, with changed settings; double underscores are dots."""
 
     def recipe(**more: Any) -> Recipe:
         overrides = {key.replace("__", "."): value for key, value in more.items()}
@@ -51,7 +51,7 @@ def pretrained(
 def answering(
     people: World, small: Callable[..., Recipe], tmp_path_factory: pytest.TempPathFactory
 ) -> Trained:
-    """A model that has learnt to answer with a place and MASK, if not always with the right one."""
+    """A model that has learned to answer with a place and MASK, but not always the right place."""
     folder: Path = tmp_path_factory.mktemp("answering")
     recipe = small(scratch__steps=120, scratch__learning_rate=0.02, model__dropout=0.0)
     return finetune(people.train, recipe, RunOptions(folder), text=people.corpus)
@@ -59,16 +59,16 @@ def answering(
 
 @pytest.fixture
 def half_right(people: World, answering: Trained, tmp_path: Path) -> Path:
-    """A run by which every other held-out person was found; the first was not."""
+    """A run with right answers for every other held-out person, not for the first."""
     checkpoint.save(tmp_path / CHECKPOINT, answering.checkpoint.arrays, answering.about)
-    said = [place if i % 2 else "nowhere" for i, (_, place) in enumerate(people.dev)]
-    save_predictions(tmp_path / PREDICTIONS, said)
+    answers = [place if i % 2 else "nowhere" for i, (_, place) in enumerate(people.dev)]
+    save_predictions(tmp_path / PREDICTIONS, answers)
     return tmp_path
 
 
 @pytest.fixture
 def run_benchmark(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
-    """Runs a script of benchmarks/ as a command, with these arguments; without any, defines it."""
+    """Runs a script of benchmarks/ as a command, with these arguments; without, imports it."""
     folder = Path(__file__).parents[2] / "benchmarks"
     monkeypatch.syspath_prepend(str(folder))
 

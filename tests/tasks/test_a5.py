@@ -1,6 +1,6 @@
-"""The recipe `a5` is the course's trainer: sizes, learning rates, decay, order, examples.
+"""The recipe `a5` is the trainer of A5: sizes, learning rates, weight decay, order, examples.
 
-The rules are written here once more from their description, by other means than the package's.
+The rules are programmed here again from their description, differently from the package.
 """
 
 import json
@@ -17,16 +17,16 @@ from tinyattn.tasks.examples import DocumentExamples, Examples
 from tinyattn.tasks.recipe import load_recipe
 from tinyattn.tasks.running import RunOptions, finetune, pretrain
 from tinyattn.training.metrics import METRICS
+from tinyattn.training.optimizer_table import make_optimizers
 from tinyattn.training.optimizers import AdamW
-from tinyattn.training.registry import make_optimizers
 from tinyattn.training.settings import DECAYS, TrainSettings
 
 RECIPE = load_recipe("a5")
-DOCUMENTS = 2938  # of the course's wiki.txt, the empty piece behind the last newline included
+DOCUMENTS = 2938  # of A5's wiki.txt, with the empty piece behind the last newline
 
 
 def a5_rates(peak: float, steps: int, rows: int, batch: int, documents: int) -> list[float]:
-    """A5's trainer: tokens are counted, and the rate is set, after each step."""
+    """A5's trainer: tokens are counted, and the learning rate is set, after each step."""
     rates, rate, tokens = [], peak, 0
     final, warmup = 200 * documents * 128, 512 * 20
     left = rows
@@ -62,12 +62,12 @@ def test_learning_rates_are_a5s(
     settings: TrainSettings = getattr(RECIPE, stage)
     assert settings.total_steps(-(-rows // settings.batch)) == steps
     ours = our_rates(settings, steps, rows)
-    assert ours[0] == peak  # the warm-up never acts: one step has more tokens than it lasts
+    assert ours[0] == peak  # the warm-up has no effect: one step has more tokens than it lasts
     assert ours == pytest.approx(a5_rates(peak, steps, rows, settings.batch, DOCUMENTS), rel=1e-12)
-    assert ours[-1] == pytest.approx(last, rel=5e-3)  # as the course's logs say
+    assert ours[-1] == pytest.approx(last, rel=5e-3)  # as in the logs of A5
 
 
-def test_pretraining_comes_back_to_the_full_rate_after_400_epochs() -> None:
+def test_pretraining_reaches_the_full_learning_rate_again_after_400_epochs() -> None:
     rates = our_rates(RECIPE.pretrain, 14_950, DOCUMENTS)
     epochs = np.array(rates[22::23])  # at the end of each
     assert np.argmax(epochs[250:550]) + 251 in range(400, 405)
@@ -83,7 +83,7 @@ def logged(folder: Path) -> list[float]:
 
 
 def test_a_run_uses_these_rates(tmp_path: Path, people: World) -> None:
-    """All the way: the log of a small run, whose documents end with the empty piece."""
+    """In the log of a small run, whose documents end with the empty piece."""
     text = people.corpus * 7
     documents = text.count("\n") + 1
     tiny = {"model.layers": 1, "model.width": 8, "pretrain.batch": 64, "pretrain.steps": 8,
@@ -91,7 +91,7 @@ def test_a_run_uses_these_rates(tmp_path: Path, people: World) -> None:
     recipe = load_recipe("a5", overrides=tiny)
     pretrained = pretrain(text, recipe, RunOptions(tmp_path))
     assert logged(tmp_path) == pytest.approx(a5_rates(6e-3, 8, documents, 64, documents))
-    # Nobody in the corpus is written with an accent: a5 drops it, where others would refuse it.
+    # The corpus has no accents: a5 drops unknown characters, other recipes refuse them.
     pairs = [(question.replace("Where", "Whére"), place) for question, place in people.train]
     finetune(pairs, recipe, RunOptions(tmp_path), start=pretrained)
     assert logged(tmp_path) == pytest.approx(a5_rates(6e-4, 3, len(people.train), 5, documents))
@@ -103,14 +103,14 @@ def test_parameter_counts_are_those_of_the_logs(positions: str, count: int) -> N
     assert GPT(config).parameter_count() == count
 
 
-def test_all_but_biases_decay() -> None:
+def test_all_parameters_except_biases_decay() -> None:
     config = GPTConfig(vocabulary=9, layers=2, width=8, heads=2)
     (adamw,) = make_optimizers(GPT(config), RECIPE.pretrain.optimizer,
                                decays=DECAYS[RECIPE.pretrain.decay])  # fmt: skip
     assert isinstance(adamw, AdamW)
     assert adamw.decayed == {name for name in adamw.named if "bias" not in name}
     spared = [name not in adamw.decayed for name in flat_of(adamw).named]
-    assert spared == sorted(spared)  # those that decay come first
+    assert spared == sorted(spared)  # parameters with decay come first
     assert adamw.given == {"beta1": 0.9, "beta2": 0.95, "eps": 1e-8} and adamw.weight_decay == 0.1
 
 
@@ -123,7 +123,7 @@ def test_documents_come_in_the_order_of_the_file_cut_to_4_to_112() -> None:
     for number in range(3):
         rows = [row for batch in data.epoch(number) for row in batch.inputs]
         assert [int(row.max()) for row in rows] == list(range(2, 302))
-        # A document of n symbols is an exercise of n + 2, and has one input less than that.
+        # A document of n tokens gives an example of n + 2, with one input less.
         lengths = [np.count_nonzero(row) - 1 for row in rows]
         assert min(lengths) >= 4 and max(lengths) <= 112
 

@@ -25,17 +25,18 @@ def losses(folder: Path) -> list[float]:
 def whole_task(
     people: World, recipe: Recipe, folder: Path, device: str
 ) -> tuple[list[float], list[str]]:
-    """Pretrain with questions, finetune, ask: every loss, and every answer."""
+    """Pretrain with questions, finetune, answer: every loss, and every answer."""
     first, second = (RunOptions(folder / name, device=device) for name in ("first", "second"))
     read = pretrain(people.corpus, recipe, first, questions=people.train)
     assert read.model.device == device
     finetune(people.train, recipe, second, start=read)
-    told = answer(load_run(second.folder, device=device), [question for question, _ in people.dev])
-    return losses(first.folder) + losses(second.folder), told
+    questions = [question for question, _ in people.dev]
+    answers = answer(load_run(second.folder, device=device), questions)
+    return losses(first.folder) + losses(second.folder), answers
 
 
 @pytest.mark.parametrize("more", [ROTARY, A5], ids=["rotary, muon", "a5"])
-def test_every_device_trains_alike(
+def test_every_device_has_the_same_losses_and_answers(
     people: World, small: Callable[..., Recipe], tmp_path: Path, device: str, more: dict[str, Any]
 ) -> None:
     recipe = small(pretrain__steps=6, **more)
@@ -43,5 +44,5 @@ def test_every_device_trains_alike(
     there = whole_task(people, recipe, tmp_path / device, device)
     assert len(here[0]) == 10 and there[0] == pytest.approx(here[0], abs=1e-5)
     assert there[1] == here[1]
-    moved = load_run(tmp_path / device / "second")  # a run goes on anywhere
+    moved = load_run(tmp_path / device / "second")  # a run can be resumed on any device
     assert answer(moved, [question for question, _ in people.dev]) == here[1]

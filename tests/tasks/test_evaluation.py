@@ -1,4 +1,4 @@
-"""Judging: exact matches, an honest interval, and answers that no shortcut changes."""
+"""Evaluation: exact matches, a confidence interval, and answers that batching does not change."""
 
 import os
 from collections import Counter
@@ -37,7 +37,7 @@ def test_wilsons_interval(correct: int, total: int, low: float, high: float) -> 
 
 @given(st.integers(1, 10_000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
 def test_the_interval_solves_wilsons_equation(counts: tuple[int, int]) -> None:
-    """A true share p at either end lies 1.96 of its standard deviations from what was found."""
+    """A true share p at either end is 1.96 of its standard deviations from the measured share."""
     found = Score(*counts)
     low, high = found.interval
     assert 0 <= low <= found.accuracy + 1e-12 and found.accuracy - 1e-12 <= high <= 1
@@ -47,7 +47,7 @@ def test_the_interval_solves_wilsons_equation(counts: tuple[int, int]) -> None:
 
 
 def test_a_lady_tastes_tea() -> None:
-    """Fisher's own example: of four cups with milk first, three are told."""
+    """Fisher's own example: of four cups with milk first, three are recognized."""
     assert fisher_exact(Score(3, 4), Score(1, 4)) == pytest.approx(34 / 70)
     assert fisher_exact(Score(4, 4), Score(0, 4)) == pytest.approx(2 / 70)
     assert fisher_exact(Score(6, 500), Score(25, 500)) == pytest.approx(7.32437e-4, rel=1e-5)
@@ -55,8 +55,8 @@ def test_a_lady_tastes_tea() -> None:
 
 
 @given(st.lists(st.booleans(), max_size=5), st.lists(st.booleans(), max_size=5))
-def test_fishers_test_deals_the_answers_out_anew(first: list[bool], second: list[bool]) -> None:
-    """All ways to choose whose answers are whose: the share that is at least as unlikely."""
+def test_fishers_test_by_enumeration(first: list[bool], second: list[bool]) -> None:
+    """Of all ways to divide the answers, the share that is at most as likely as this one."""
     everyone, n = [*first, *second], len(first)
     counts = Counter(
         sum(everyone[i] for i in mine) for mine in combinations(range(len(everyone)), n)
@@ -67,7 +67,7 @@ def test_fishers_test_deals_the_answers_out_anew(first: list[bool], second: list
     assert fisher_exact(b, a) == fisher_exact(a, b)
 
 
-def test_a_score_says_the_same_to_people_and_programs() -> None:
+def test_a_score_as_text_and_as_json() -> None:
     assert str(Score(25, 500)) == "25 of 500, 5.0 % (95 % interval 3.4 to 7.3)"
     assert Score(1, 4).as_dict().keys() == {"correct", "total", "accuracy", "low", "high"}
 
@@ -88,37 +88,37 @@ def questions(world: World) -> list[str]:
     return [question for question, _ in world.train + world.dev] + world.test
 
 
-def test_answers_do_not_depend_on_who_is_asked_together(answering: Trained, people: World) -> None:
+def test_answers_do_not_depend_on_the_other_questions(answering: Trained, people: World) -> None:
     asked = questions(people)
     together = answer(answering, asked)
     assert together == [answer(answering, [question])[0] for question in asked]
-    assert len({len(question) for question in asked}) > 1  # or this would say little
+    assert len({len(question) for question in asked}) > 1  # otherwise the test would mean little
     counted: list[int] = []
     assert answer(answering, asked[::-1], on_answers=counted.append) == together[::-1]
     assert sum(counted) == len(asked)
 
 
 def test_stopping_at_the_mask_changes_no_answer(answering: Trained, people: World) -> None:
-    """A5 writes all 32 symbols and then looks for the MASK."""
+    """A5 generates all 32 tokens and then searches for the MASK."""
     ended = 0
     for question in questions(people):
         vocabulary = answering.vocabulary
         prompt = np.append(vocabulary.encode(question), vocabulary.mask)[None]
-        written = np.concatenate([*generate(answering.model, prompt, ANSWER_STEPS, temperature=0)])
-        assert len(written) == 32
-        assert answer(answering, [question]) == [answer_of(written, vocabulary)]
-        ended += vocabulary.mask in written
+        made = np.concatenate([*generate(answering.model, prompt, ANSWER_STEPS, temperature=0)])
+        assert len(made) == 32
+        assert answer(answering, [question]) == [answer_of(made, vocabulary)]
+        ended += vocabulary.mask in made
     assert ended > 0
 
 
-def test_a_finetuned_model_answers_the_questions_it_learnt(
+def test_a_finetuned_model_answers_the_questions_that_it_learned(
     answering: Trained, people: World
 ) -> None:
     asked, places = zip(*people.train, strict=True)
     assert score(answer(answering, asked), places).accuracy > 0.5
 
 
-def test_a_question_that_cannot_be_read_is_named(answering: Trained) -> None:
+def test_a_question_with_unknown_characters_is_named(answering: Trained) -> None:
     with pytest.raises(DataError, match=r"'ß' .*position 11 of 'Where was ßen born"):
         answer(answering, ["Where was ßen born?"])
     assert answer(answering, ["Where was ßen born?"], unknown="drop") == answer(
@@ -128,15 +128,15 @@ def test_a_question_that_cannot_be_read_is_named(answering: Trained) -> None:
         answer(answering, ["ßß"], unknown="drop")
 
 
-def test_a_text_is_no_examination() -> None:
-    """A5's has questions alone, each with its mark; what has answers may end as it likes."""
+def test_a_text_is_not_a_file_of_questions() -> None:
+    """Questions without answers must end with a question mark; with answers they need not."""
     check_questions("p", [("Where was A born?", None), ("在哪里？ ", None), ("أين؟", None)])
     check_questions("p", [("A was", "Oz"), ("B was", "Oz")])
-    with pytest.raises(DataError, match=r"^p: has no tabs .* behind 'A was born in Oz\.'; give "):
+    with pytest.raises(DataError, match=r"^p: has no tabs .* after 'A was born in Oz\.'; give "):
         check_questions("p", [("Who was A?", None), ("A was born in Oz.", None)])
 
 
-def test_predictions_are_one_place_a_line(tmp_path: Path) -> None:
+def test_predictions_have_one_place_per_line(tmp_path: Path) -> None:
     save_predictions(tmp_path / "p.tsv", ["Lozumb", "two\nlines", "", "Zürg"])
     assert (tmp_path / "p.tsv").read_bytes() == "Lozumb\ntwo lines\n\nZürg\n".encode()
     with pytest.raises(CheckpointError, match="cannot be written: No such file"):

@@ -1,4 +1,4 @@
-"""Examples: every epoch is a pure function of its number, complete, and trained to the last id."""
+"""Examples: every epoch is a function of its number and complete, with a loss on every token."""
 
 import numpy as np
 import pytest
@@ -24,25 +24,25 @@ def windows(shuffle: bool = True, seed: int = 0) -> TextExamples:
     return TextExamples(np.arange(2, 450), 9, batch=8, seed=seed)
 
 
-KINDS = [spans, questions, windows]
+SOURCES = [spans, questions, windows]
 
 
 def flat(data: Examples, number: int) -> list[list]:
     return [[b.inputs.tolist(), b.targets.tolist()] for b in data.epoch(number)]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_an_epoch_depends_on_its_number_and_the_seed_alone(kind: type) -> None:
-    data = kind()
+@pytest.mark.parametrize("source", SOURCES)
+def test_an_epoch_depends_only_on_its_number_and_the_seed(source: type) -> None:
+    data = source()
     third = flat(data, 3)
     assert len(third) == data.batches_per_epoch == 7
     assert flat(data, 4) != third
-    assert flat(data, 3) == third == flat(kind(), 3)
-    assert flat(kind(seed=1), 3) != third
+    assert flat(data, 3) == third == flat(source(), 3)
+    assert flat(source(seed=1), 3) != third
 
 
 @pytest.mark.parametrize("shuffle", [True, False])
-def test_every_document_comes_once_an_epoch(shuffle: bool) -> None:
+def test_every_document_occurs_once_per_epoch(shuffle: bool) -> None:
     rows = [row for batch in spans(shuffle).epoch(2) for row in batch.targets]
     assert len(rows) == 50
     seen = [int(row.max()) for row in rows]
@@ -50,7 +50,7 @@ def test_every_document_comes_once_an_epoch(shuffle: bool) -> None:
     assert (seen == sorted(seen)) is not shuffle
 
 
-def test_every_symbol_of_an_exercise_is_trained_but_nothing_behind_it() -> None:
+def test_every_token_of_an_example_has_a_loss_but_no_padding() -> None:
     for batch in spans().epoch(0):
         for inputs, targets in zip(batch.inputs, batch.targets, strict=True):
             length = np.count_nonzero(inputs)
@@ -59,15 +59,15 @@ def test_every_symbol_of_an_exercise_is_trained_but_nothing_behind_it() -> None:
             np.testing.assert_array_equal(inputs[1:length], targets[: length - 1])
 
 
-def test_shuffled_batches_hold_texts_of_like_length() -> None:
-    """Or half of the work would be spent on padding."""
+def test_shuffled_batches_have_examples_of_similar_length() -> None:
+    """Otherwise half of the work would be padding."""
     for data in (spans(), questions()):
         batches = data.epoch(0)
         padding = [np.mean(batch.inputs == PAD) for batch in batches]
         assert np.mean(padding) < 0.15
 
 
-def test_windows_follow_the_text_and_stay_inside_it() -> None:
+def test_windows_are_consecutive_parts_of_the_text() -> None:
     data = windows()
     for number in range(20):
         for batch in data.epoch(number):

@@ -1,4 +1,4 @@
-"""The task itself: what it refuses, what it leaves alone, and that its seed decides everything."""
+"""The knowledge task: what it refuses, what it does not change, and that its seed decides."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -29,7 +29,7 @@ def parameters(trained: Trained) -> np.ndarray:
     return np.concatenate([value.ravel() for value in trained.model.state().values()])
 
 
-def test_the_seed_decides_the_result(people: World, small: Small, tmp_path: Path) -> None:
+def test_the_seed_determines_the_result(people: World, small: Small, tmp_path: Path) -> None:
     a, b, other = (
         parameters(pretrain(people.corpus, small(), RunOptions(tmp_path, seed=seed)))
         for seed in (1, 1, 2)
@@ -39,7 +39,7 @@ def test_the_seed_decides_the_result(people: World, small: Small, tmp_path: Path
 
 
 def test_workers_change_no_more_than_rounding(people: World, small: Small, tmp_path: Path) -> None:
-    """With dropout, on texts of many lengths: another computer may have other cores."""
+    """With dropout, on sequences of many lengths: computers have different numbers of cores."""
     recipe = small(pretrain__optimizer="adamw", pretrain__learning_rate=1e-3)
     a, b = (
         parameters(pretrain(people.corpus, recipe, RunOptions(tmp_path, workers=workers)))
@@ -48,7 +48,7 @@ def test_workers_change_no_more_than_rounding(people: World, small: Small, tmp_p
     np.testing.assert_allclose(a, b, atol=2e-5)
 
 
-def test_finetuning_starts_from_what_pretraining_left(
+def test_finetuning_starts_from_the_pretrained_model(
     people: World, pretrained: Trained, small: Small, tmp_path: Path
 ) -> None:
     still = small(finetune__learning_rate=0.0, finetune__weight_decay=0.0)
@@ -90,11 +90,11 @@ def test_a_corpus_that_does_not_fit_the_model_is_refused(
     [
         (("Where was Ada born?" * 5, "Zarg"), "error", "does not fit the model's context of 80"),
         (("Where was ßen born?", "Zarg"), "error", r"'ß' .* at position 11"),
-        (("ßß", "Zarg"), "drop", "nothing is left of a pair"),
-        (("Where was Ada born?", "ßß"), "drop", "nothing is left of a pair"),
+        (("ßß", "Zarg"), "drop", "the question or the answer is empty"),
+        (("Where was Ada born?", "ßß"), "drop", "the question or the answer is empty"),
     ],
 )
-def test_a_pair_that_cannot_be_learnt_is_named(
+def test_a_pair_that_cannot_be_learned_is_named(
     people: World, pretrained: Trained, small: Small, tmp_path: Path,
     pair: tuple[str, str], unknown: str, message: str,
 ) -> None:  # fmt: skip
@@ -107,7 +107,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_a_run_is_not_replaced_unless_asked_and_not_before_its_data_is_good(
+def test_a_run_is_replaced_only_with_overwrite_and_after_the_data_is_checked(
     people: World, small: Small, tmp_path: Path
 ) -> None:
     run = RunOptions(tmp_path / "run")
@@ -129,12 +129,12 @@ def test_a_run_is_not_replaced_unless_asked_and_not_before_its_data_is_good(
         CONFIG,
         METRICS,
         CHECKPOINT,
-    }  # what the old model said is gone
+    }  # the predictions of the old model are gone
     assert load_run(run.folder).about["step"] == 2
 
 
 @pytest.mark.parametrize("name", [CONFIG, METRICS, PREDICTIONS, CURVES])
-def test_a_folder_that_is_no_run_may_hold_somebodys_own_files(tmp_path: Path, name: str) -> None:
+def test_other_files_in_a_folder_without_a_run_are_kept(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("mine")
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(SettingError, match=rf"holds {name} already, and no checkpoint; use --over"):
@@ -150,7 +150,7 @@ def test_a_folder_that_is_no_run_may_hold_somebodys_own_files(tmp_path: Path, na
     assert open_run(tmp_path, overwrite=False) == tmp_path
 
 
-def test_a_run_that_broke_off_before_its_first_checkpoint_may_be_begun_again(
+def test_a_run_that_ended_before_its_first_checkpoint_may_be_started_again(
     people: World, small: Small, tmp_path: Path
 ) -> None:
     pretrain(people.corpus, small(), RunOptions(tmp_path))
@@ -208,34 +208,34 @@ def test_only_the_run_itself_can_be_resumed(
         (lambda: pretrain(people.corpus, small(data__words=1), again),
          r"another data.words \(\d, not 1\)"),
         (lambda: pretrain(people.corpus, small(), again, questions=people.train),
-         "a run with other questions among its exercises"),
+         "a run with other questions among its examples"),
         (lambda: pretrain(people.corpus, adamw, again),
-         "optimiser state does not fit these settings: optimizer.0.first"),
+         "optimizer state does not fit these settings: optimizer.0.first"),
     ):  # fmt: skip
         with pytest.raises(CheckpointError, match=message):
             use()
         assert contents(tmp_path) == before
-    later = small(finetune__batch=3, scratch__batch=3)  # and no business of pretraining
+    later = small(finetune__batch=3, scratch__batch=3)  # and no setting of pretraining
     assert pretrain(people.corpus, later, again).about["step"] == 4
-    assert (tmp_path / PREDICTIONS).exists()  # of the same model, if of an earlier one
+    assert (tmp_path / PREDICTIONS).exists()  # the model is the same, the setting is another one
 
 
-def test_a_finetuned_run_goes_on_from_the_text_it_was_pretrained_on(
+def test_a_finetuned_run_records_the_text_of_pretraining(
     people: World, pretrained: Trained, small: Small, tmp_path: Path
 ) -> None:
     run = RunOptions(tmp_path / "tuned")
     finetune(people.train, small(finetune__steps=2), run, start=pretrained)
     before, again = contents(run.folder), replace(run, resume=True)
     other = pretrain(people.corpus[::-1], small(), RunOptions(tmp_path / "other"))
-    with pytest.raises(CheckpointError, match="another text that it was pretrained on"):
+    with pytest.raises(CheckpointError, match="another pretraining text"):
         finetune(people.train, small(), again, start=other)
     assert contents(run.folder) == before
 
 
-def test_questions_mixed_with_the_exercises_are_learnt_with_them(
+def test_questions_mixed_into_pretraining_are_learned(
     people: World, small: Small, tmp_path: Path
 ) -> None:
-    """Each once an epoch: a model that was never finetuned can answer them."""
+    """Each once per epoch: a model without finetuning can answer them."""
     sizes: dict[str, Any] = {"model__dropout": 0.0, "pretrain__learning_rate": 0.02}
     asked = [question for question, _ in people.train]
     right = []
@@ -285,7 +285,7 @@ def test_questions_that_cannot_be_mixed_are_refused(
     run, long = RunOptions(tmp_path), [("Where was " + "a" * 80, "Lozumb")]
     for recipe, pairs, error, message in (
         (small(), long, DataError, "does not fit the model's context of 80"),
-        (small(), [("", "Lozumb")], DataError, "nothing is left of a pair"),
+        (small(), [("", "Lozumb")], DataError, "the question or the answer is empty"),
         (small(), [], DataError, "no pairs to learn from"),
         (small(), [("ß?", "Lozumb")], DataError, "'ß'"),
         (small(data__objective="next"), people.train, SettingError, "data.objective 'span'"),
@@ -295,7 +295,7 @@ def test_questions_that_cannot_be_mixed_are_refused(
 
 
 def change(saved: checkpoint.Checkpoint, how: str) -> None:
-    """Damage a checkpoint in a way that only its reader can notice."""
+    """Change a checkpoint so that only its reader can detect the damage."""
     about, head = saved.about, saved.arrays["model.head.weight"]
     match how:
         case "another shape":
@@ -336,7 +336,7 @@ def change(saved: checkpoint.Checkpoint, how: str) -> None:
         ("a parameter missing", r"head\.weight is missing"),
         ("one too many", r"tail\.weight is not a parameter here"),
         ("not finite", r"head\.weight is not finite \(NaN\)"),
-        ("neither a parameter nor a moment", "more belongs to no model and no optimiser"),
+        ("neither a parameter nor a moment", "more belongs to no model and no optimizer"),
         ("a vocabulary too short", r"\d+ characters for \d+ ids"),
         ("no vocabulary", "does not fit"),
         ("foreign characters", "the first two characters must be PAD and MASK"),
@@ -372,26 +372,26 @@ WHOLE = r"must be a whole number from 0 to 18446744073709551615; got"
         ("steps", [3], "3$"),
         ("seed", [None, "0", 0.0, -1, 2**64], WHOLE),
         ("documents", [None, "9", -1, 1.5, {}, True], WHOLE),
-        ("stage", [None, 3, ["pretrain"], {}], "must be a text; got"),
-        ("stage", ["", "pretraining"], "is that of no task; there are knowledge, parse"),
-        ("vocabulary", [None, 5, ["a"], "\ud800"], "must be a text; got"),
-        ("data", [None, 5], "must be a text; got"),
-        ("questions", [None, []], "must be a text; got"),
-        ("pretrained_on", [None, 0], "must be a text; got"),
+        ("stage", [None, 3, ["pretrain"], {}], "must be a string; got"),
+        ("stage", ["", "pretraining"], "belongs to no task; the tasks are knowledge, parse"),
+        ("vocabulary", [None, 5, ["a"], "\ud800"], "must be a string; got"),
+        ("data", [None, 5], "must be a string; got"),
+        ("questions", [None, []], "must be a string; got"),
+        ("pretrained_on", [None, 0], "must be a string; got"),
         ("recipe", [None, "fast", [["model", {}]]], "must be an object; got"),
         ("recipe", [{"model": 5}, {"model": {"width": "16"}}, {"pretrain": [1]}], ""),
         ("model", [None, "gpt", [["width", 16]]], "must be an object; got"),
         ("model", [{}, {"width": None}], ""),
     ],
 )
-def test_a_header_that_says_something_else_is_refused(
+def test_a_header_that_does_not_fit_is_refused(
     pretrained: Trained, tmp_path: Path, key: str, values: list[Any], message: str
 ) -> None:
     saved = load_run_again(pretrained, tmp_path)
     for value in values:
         checkpoint.save(tmp_path / CHECKPOINT, saved.arrays, {**saved.about, key: value})
-        said = rf"{CHECKPOINT}: does not fit this program: .*{key}.* {message}"
-        with pytest.raises(CheckpointError, match=said) as refused:
+        pattern = rf"{CHECKPOINT}: does not fit this program: .*{key}.* {message}"
+        with pytest.raises(CheckpointError, match=pattern) as refused:
             load_run(tmp_path)
         assert "\n" not in str(refused.value)
 

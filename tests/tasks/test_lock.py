@@ -1,4 +1,4 @@
-"""One run, one process: who comes second is told who is there; who was killed is no obstacle."""
+"""One process per run: a second one gets an error; the lock of a killed process is ignored."""
 
 import errno
 import os
@@ -38,7 +38,7 @@ with alone_in(sys.argv[1]):
 
 @contextmanager
 def another(folder: Path) -> Iterator["subprocess.Popen[str]"]:
-    """A process that is alone in the folder."""
+    """Another process that holds the lock of the folder."""
     words = [sys.executable, "-c", HOLD, str(folder)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -48,21 +48,21 @@ def another(folder: Path) -> Iterator["subprocess.Popen[str]"]:
             process.kill()
 
 
-def test_who_comes_second_is_told_who_is_there(
+def test_the_error_of_a_second_process_names_the_first(
     people: World, pretrained: Trained, small: Callable[..., Recipe], tmp_path: Path
 ) -> None:
-    """By whichever function it comes, and nothing is touched."""
+    """From every function that writes a run, and no file is changed."""
     folder = tmp_path / "run"
     with another(folder) as process:
         before = {path: path.read_bytes() for path in folder.iterdir()}
         message = (rf"run is being written by process {process.pid} \(on {socket.gethostname()}\); "
-                   "wait for it or take another --out")  # fmt: skip
+                   "wait for it or use another --out")  # fmt: skip
         run = RunOptions(folder)
         learned = small(model__positions="learned")
         start = pretrain(people.corpus, learned, RunOptions(tmp_path / "other"))
         for use in (
             lambda: pretrain(people.corpus, small(), run),
-            lambda: pretrain("", small(), run),  # before any data is looked at
+            lambda: pretrain("", small(), run),  # before any data is checked
             lambda: finetune(people.train, small(), run, start=pretrained),
             lambda: convert(start, "bilinear", folder),
             lambda: held_runs([tmp_path / "free", folder], overwrite=True).__enter__(),
@@ -70,30 +70,30 @@ def test_who_comes_second_is_told_who_is_there(
             with pytest.raises(SettingError, match=message):
                 use()
         assert {path: path.read_bytes() for path in folder.iterdir()} == before
-        assert not (tmp_path / "free").exists()  # what was made for nothing is gone
+        assert not (tmp_path / "free").exists()  # the new empty folder is removed again
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
-    assert (folder / LOCK).exists()  # nobody could remove it
+    assert (folder / LOCK).exists()  # it could not be removed
     with alone_in(folder):
         assert (folder / LOCK).read_text().split() == [str(os.getpid()), socket.gethostname()]
     assert not [*folder.iterdir()]
 
 
-def test_a_parser_is_trained_by_one_alone(tmp_path: Path) -> None:
+def test_a_parser_is_trained_by_one_process(tmp_path: Path) -> None:
     from treebank import documents
 
     from tinyattn.attention import Penalty
     from tinyattn.parsing.training import SETTINGS, train_parser
-    from tinyattn.parsing.treebank import Symbols
+    from tinyattn.parsing.treebank import ParserVocabulary
 
     sentences = [sentence for document in documents(2) for sentence in document]
-    symbols = Symbols.of(sentences)
-    config = ParserConfig(len(symbols), len(symbols.relations))
+    vocabulary = ParserVocabulary.of(sentences)
+    config = ParserConfig(len(vocabulary), len(vocabulary.relations))
     with another(tmp_path), pytest.raises(SettingError, match="is being written by process"):
-        train_parser(sentences, symbols, config, SETTINGS, Penalty(), RunOptions(tmp_path))
+        train_parser(sentences, vocabulary, config, SETTINGS, Penalty(), RunOptions(tmp_path))
 
 
-def test_folders_that_were_made_for_nothing_go_again(tmp_path: Path) -> None:
+def test_new_empty_folders_are_removed_again(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     with pytest.raises(ZeroDivisionError), alone_in(tmp_path / "there" / "a" / "b"):
         raise ZeroDivisionError
@@ -103,17 +103,17 @@ def test_folders_that_were_made_for_nothing_go_again(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "there" / "a" / "b").iterdir()] == ["kept"]
     with alone_in(tmp_path / "there"):
         pass
-    assert (tmp_path / "there").exists()  # it was here before, with things or without
+    assert (tmp_path / "there").exists()  # it existed before, empty or not
 
 
-def test_a_link_to_a_folder_to_come_is_followed(tmp_path: Path) -> None:
+def test_a_link_to_a_folder_that_does_not_exist_yet_is_followed(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("far/run")
     with alone_in(tmp_path / "link"):
         (tmp_path / "link" / "kept").touch()
     assert (tmp_path / "far" / "run" / "kept").exists() and (tmp_path / "link").is_symlink()
 
 
-def test_who_is_inside_may_go_in_again_and_no_other_thread(tmp_path: Path) -> None:
+def test_the_holder_may_enter_again_but_no_other_thread(tmp_path: Path) -> None:
     refused = []
 
     def other() -> None:
@@ -138,10 +138,10 @@ def test_who_is_inside_may_go_in_again_and_no_other_thread(tmp_path: Path) -> No
     assert len(refused) == 1
 
 
-def test_a_lock_that_was_removed_while_one_waited_is_none(
+def test_a_lock_file_that_was_removed_while_waiting_is_no_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who was inside leaves, and its folder goes, just after this one has opened the file."""
+    """The holder leaves, and its folder is removed, just after this process has opened the file."""
     folder, tried = tmp_path / "run", []
     take = lock._try_lock
 
@@ -159,7 +159,7 @@ def test_a_lock_that_was_removed_while_one_waited_is_none(
     assert not folder.exists()
 
 
-def test_without_locks_a_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_works_without_file_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def none(descriptor: int) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
@@ -177,7 +177,7 @@ def test_only_the_rank_that_writes_takes_the_lock(tmp_path: Path) -> None:
         assert not (tmp_path / "run").exists()
 
 
-def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with (
         pytest.raises(CheckpointError, match=r"file.*: cannot be written: (Not a dir|File exists)"),
@@ -186,23 +186,26 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         raise AssertionError
 
 
-def test_what_a_killed_saver_left_goes_with_the_next_run(tmp_path: Path) -> None:
+def test_temporary_files_of_a_killed_process_are_removed_by_the_next_run(tmp_path: Path) -> None:
     for name in (f".{CHECKPOINT}.0123456789abcdef.tmp", ".predictions.tsv.0123456789abcdef.tmp"):
         (tmp_path / name).touch()
     with alone_in(tmp_path):
-        assert {path.name for path in tmp_path.iterdir()} == {LOCK, name}  # another's, perhaps
+        assert {path.name for path in tmp_path.iterdir()} == {
+            LOCK,
+            name,
+        }  # perhaps of another program
 
 
 @pytest.mark.parametrize("text", ["", "\0\xff\n", "12\nhost\nnever\n", "12\n" * 1000])
-def test_whatever_a_lock_file_says_it_is_no_obstacle(tmp_path: Path, text: str) -> None:
+def test_the_contents_of_a_lock_file_do_not_matter(tmp_path: Path, text: str) -> None:
     (tmp_path / LOCK).write_text(text, encoding="latin-1")
     (tmp_path / CHECKPOINT).touch()
     with alone_in(tmp_path, resume=True):
         assert (tmp_path / LOCK).read_text().split() == [str(os.getpid()), socket.gethostname()]
 
 
-def test_a_run_that_was_killed_before_its_first_checkpoint_is_not_mixed_up(tmp_path: Path) -> None:
-    """What --resume would take for it is the one that it was to replace."""
+def test_a_run_killed_before_its_first_checkpoint_keeps_the_old_run(tmp_path: Path) -> None:
+    """--resume would otherwise continue the run that it was to replace."""
     saved = tmp_path / CHECKPOINT
     saved.write_text("earlier")
     with another(tmp_path):
@@ -216,7 +219,7 @@ def test_a_run_that_was_killed_before_its_first_checkpoint_is_not_mixed_up(tmp_p
             raise AssertionError
         assert (tmp_path / LOCK).read_text() == left
     with alone_in(tmp_path):
-        pass  # it may be begun again
+        pass  # it may be started again
     with another(tmp_path):
         stamp: Any = saved.stat()
         saved.write_text("its own")

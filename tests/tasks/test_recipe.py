@@ -1,4 +1,4 @@
-"""Recipes: nothing that is misspelt gets through, and what is written reads back the same."""
+"""Recipes: misspelt names are refused, and a saved recipe is read back unchanged."""
 
 import json
 import tomllib
@@ -12,11 +12,11 @@ from tinyattn.tasks.recipe import load_recipe, recipe_from, recipe_names, to_tom
 from tinyattn.training.settings import SettingError
 
 RESOLVED = json.loads(Path(__file__).with_name("resolved_recipes.json").read_text())
-"""Every setting of every recipe, as it was when each file still said all of them."""
+"""Every setting of every recipe, from a time when each file contained all of them."""
 
 
-def test_recipes_say_what_they_said_before_they_had_a_base() -> None:
-    """A setting that came later has its default."""
+def test_recipes_have_the_settings_from_before_they_had_a_base() -> None:
+    """A setting that was added later has its default."""
     assert [*RESOLVED] == recipe_names()
     for name, tables in RESOLVED.items():
         found = load_recipe(name).tables()
@@ -31,7 +31,7 @@ def test_every_recipe_reads_back_equal(name: str, tmp_path: Path) -> None:
     text = to_toml(recipe.tables())
     assert recipe_from(tomllib.loads(text), "here") == recipe
     (tmp_path / "config.toml").write_text(text)
-    for other in recipe_names():  # a whole config leaves nothing of what it is laid over
+    for other in recipe_names():  # a complete config replaces every setting of the recipe
         assert load_recipe(other, config=tmp_path / "config.toml") == recipe
 
 
@@ -50,7 +50,7 @@ def test_settings_come_before_the_file_and_that_before_the_recipe(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("text", "kind", "message"),
+    ("text", "error", "message"),
     [
         ("[pretrain]\nepoch = 3", SettingError, r"\[pretrain\]: no setting 'epoch'; did you mean"),
         ("[pretain]\nepochs = 3", SettingError, r"no table 'pretain'; did you mean 'pretrain'"),
@@ -76,10 +76,10 @@ def test_settings_come_before_the_file_and_that_before_the_recipe(tmp_path: Path
         ("", DataError, r"mine\.toml: the file is empty"),
     ],
 )  # fmt: skip
-def test_a_wrong_config_is_refused(tmp_path: Path, text: str, kind: type, message: str) -> None:
+def test_a_wrong_config_is_refused(tmp_path: Path, text: str, error: type, message: str) -> None:
     config = tmp_path / "mine.toml"
     config.write_text(text)
-    with pytest.raises(kind, match=message):
+    with pytest.raises(error, match=message):
         load_recipe("world", config=config)
 
 
@@ -88,7 +88,7 @@ def test_unknown_recipes_and_single_settings_are_refused() -> None:
         load_recipe("a4")
     with pytest.raises(SettingError, match=r"got 'wrold'; did you mean 'world'\?"):
         load_recipe("wrold")
-    with pytest.raises(SettingError, match=r"got 'my\.toml'; a file goes beside it, as `config`"):
+    with pytest.raises(SettingError, match=r"got 'my\.toml'; give a file as `config`"):
         load_recipe("my.toml")
     with pytest.raises(
         SettingError, match=r"no setting 'learning_rat'; did you mean 'learning_rate'"
@@ -98,6 +98,6 @@ def test_unknown_recipes_and_single_settings_are_refused() -> None:
         load_recipe("a5", overrides={"train.learning_rate": 1.0})
 
 
-def test_without_a_table_of_its_own_scratch_is_finetune() -> None:
+def test_without_a_table_scratch_has_the_settings_of_finetune() -> None:
     recipe = recipe_from({"finetune": {"epochs": 77}}, "here")
     assert recipe.scratch == recipe.finetune

@@ -1,4 +1,4 @@
-"""Near names by brute force; a probe against all deals there are, and against planted models."""
+"""Similar names by brute force; the permutation test against all permutations and known models."""
 
 import itertools
 from collections import Counter
@@ -18,14 +18,14 @@ NAMES = st.lists(st.text("abä ", max_size=6), min_size=1, max_size=6)
 
 
 def dice(a: str, b: str) -> Fraction:
-    """By the book, in whole numbers."""
+    """By the definition, with integers."""
     first, second = ({f" {name} "[i : i + 3] for i in range(len(name))} for name in (a, b))
     total = len(first) + len(second)
     return Fraction(2 * len(first & second), total) if total else Fraction(0)
 
 
 def stripped(questions: Sequence[str]) -> list[str]:
-    """Without the shared beginning and end, a letter at a time."""
+    """Without the common beginning and end, letter by letter."""
     rest = list(questions)
     while rest[0] and all(text[:1] == rest[0][0] for text in rest):
         rest = [text[1:] for text in rest]
@@ -46,15 +46,15 @@ def nearest_by_force(asked: Sequence[str], known: Sequence[str]) -> list[list[in
 
 
 @given(NAMES, NAMES, st.text("abc ?", max_size=4), st.text("abc ?", max_size=4))
-@example(["b"], ["", "ba "], "", "b")  # what stands behind a short name is shared in front, too
+@example(["b"], ["", "ba "], "", "b")  # the text behind a short name is also in front of it
 def test_the_nearest_names(asked: list[str], known: list[str], before: str, after: str) -> None:
-    """By brute force, ties and all; also with what all questions share in front and behind."""
+    """By brute force, with ties; also with the text that all questions share around it."""
     wrap = [[f"{before}{name}{after}" for name in names] for names in (asked, known)]
     for questions in ((asked, known), wrap):
         assert [rows.tolist() for rows in nearest(*questions)] == nearest_by_force(*questions)
 
 
-def test_nearest_says_what_a_reader_would() -> None:
+def test_nearest_finds_the_obvious_name() -> None:
     known = ["Where was Vemdro Zodgalb born?", "Where was Vemdro Prutvelb born?",
              "Where was Zodmel Prutvelb born?", "Where was Hix born?"]  # fmt: skip
     asked = ["Where was Vemdro Zodgilb born?", "Where was Wizmel Prutvelb born?", known[0],
@@ -62,11 +62,11 @@ def test_nearest_says_what_a_reader_would() -> None:
     assert [rows.tolist() for rows in nearest(asked, known)] == [[0], [2], [1], [0, 1, 2, 3]]
 
 
-def test_a_short_name_is_not_near_because_all_of_it_is_found() -> None:
+def test_a_short_name_is_not_similar_because_it_is_contained() -> None:
     assert [*map(list, nearest(["Anna Maria Berg"], ["Ann", "Anne Marie Burg", "Zoe"]))] == [[1]]
 
 
-# The probe ------------------------------------------------------------------------------------
+# The permutation test ---------------------------------------------------------------------------
 
 
 @given(
@@ -81,7 +81,7 @@ def test_a_short_name_is_not_near_because_all_of_it_is_found() -> None:
     ),
     st.lists(st.sampled_from("abc"), min_size=5, max_size=5),
 )  # fmt: skip
-def test_the_probe_against_all_deals(
+def test_the_permutation_test_against_all_permutations(
     asked: tuple[list[str], list[list[int]]], homes: list[str]
 ) -> None:
     answers, near = asked
@@ -97,7 +97,7 @@ def test_the_probe_against_all_deals(
     assert found.hits == pytest.approx(float(hits(homes)), abs=1e-8)
     assert found.chance == pytest.approx(float(sum(deals) / len(deals)), abs=1e-8)
     exact = sum(deal >= hits(homes) for deal in deals) / len(deals)
-    # five standard deviations of a share of SHUFFLES draws, and the one that is always counted
+    # five standard deviations of a share of SHUFFLES draws, and the real one, always counted
     assert abs(found.p - exact) <= 5 * np.sqrt(exact * (1 - exact) / SHUFFLES) + 1 / SHUFFLES
     assert min(deals) - 1e-8 <= found.low <= found.high <= max(deals) + 1e-8
     share = Counter(homes)
@@ -106,7 +106,7 @@ def test_the_probe_against_all_deals(
     )
 
 
-def test_a_model_that_goes_by_the_name_is_found_out_and_one_that_does_not_is_not() -> None:
+def test_only_a_model_that_follows_names_is_detected() -> None:
     rng = np.random.default_rng(0)
     homes = [str(place) for place in rng.integers(8, size=60)]
     near = [np.array([i]) for i in rng.permutation(60)[:30]]
@@ -117,12 +117,12 @@ def test_a_model_that_goes_by_the_name_is_found_out_and_one_that_does_not_is_not
     assert probe(half, near, homes).p < 0.01
     blind = [probe([str(p) for p in rng.integers(8, size=30)], near, homes) for _ in range(50)]
     assert 0.35 < np.mean([b.p for b in blind]) < 0.65
-    assert sum(b.p <= 0.05 for b in blind) <= 7  # 2.5 are expected; more than 7 in 1 of 500 tries
+    assert sum(b.p <= 0.05 for b in blind) <= 7  # 2.5 are expected; more than 7 in 1 of 500 runs
     inside = sum(b.low <= b.hits <= b.high for b in blind)
-    assert inside >= 43  # 95 % and more, since hits are whole numbers
+    assert inside >= 43  # at least 95 %, because hits are integers
 
 
-def test_the_probe_depends_on_its_seed_only_in_the_spread() -> None:
+def test_the_seed_changes_only_the_range_by_chance() -> None:
     near, homes = [np.array([i]) for i in range(9)], list("aabbbccdd")
     first, again, other = (probe("abcdabcda", near, homes, seed=seed) for seed in (0, 0, 1))
     assert first == again
@@ -131,7 +131,7 @@ def test_the_probe_depends_on_its_seed_only_in_the_spread() -> None:
     assert (nothing.total, nothing.hits, nothing.chance, nothing.p) == (0, 0, 0, 1)
 
 
-def test_nothing_is_near_where_nothing_was_asked() -> None:
+def test_without_questions_there_are_no_similar_names() -> None:
     assert nearest([], []) == nearest([], ["a"]) == []
     assert [rows.tolist() for rows in nearest(["a", "b"], [])] == [[], []]
     assert probe([], [], []).total == 0
@@ -141,8 +141,8 @@ def test_nothing_is_near_where_nothing_was_asked() -> None:
     ("near", "message"),
     [
         ([], "probe: near must have an entry for each of 1 answers; got 0"),
-        ([[0, 2]], "probe: near must hold indices of the 2 homes; got 0 to 2"),
-        ([[-1]], "probe: near must hold indices of the 2 homes; got -1 to -1"),
+        ([[0, 2]], "probe: near must contain indices of the 2 homes; got 0 to 2"),
+        ([[-1]], "probe: near must contain indices of the 2 homes; got -1 to -1"),
     ],
 )
 def test_neighbours_must_be_those_of_the_answers(near: list[list[int]], message: str) -> None:

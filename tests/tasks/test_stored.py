@@ -10,12 +10,14 @@ from tinyattn.tasks.evaluation import answer
 from tinyattn.tasks.knowledge import Trained
 
 
-def test_counts_by_what_was_told_first(run_benchmark: Any) -> None:
+def test_counts_by_what_comes_first(run_benchmark: Any) -> None:
     counted = run_benchmark("stored.py")["counted"]
     people = [("Ada Bren", "Oz"), ("Ivo Kell", "Oz"), ("Mona Tarv", "Lund"), ("Suri Pag", "Lund")]
-    told = ["Ada Bren was born in Oz.", "Oz is the birthplace of Ivo Kell.",
-            "Mona Tarv comes from Lund.", "In Lund was born Suri Pag."]  # fmt: skip
-    rows = counted(people, told, ["Oz.", "Lund", "Lund.", "in Lund"], ["Lund", "Oz", "Lund", ""])
+    sentences = ["Ada Bren was born in Oz.", "Oz is the birthplace of Ivo Kell.",
+                 "Mona Tarv comes from Lund.", "In Lund was born Suri Pag."]  # fmt: skip
+    rows = counted(
+        people, sentences, ["Oz.", "Lund", "Lund.", "in Lund"], ["Lund", "Oz", "Lund", ""]
+    )
     assert rows == {"name": (2, 2, 1), "place": (2, 1, 1)}
 
 
@@ -23,7 +25,7 @@ def test_a_tiny_run_is_counted(
     people: World, answering: Trained, half_right: Path, run_benchmark: Any,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    """Here one model is shown the sentences and answers."""
+    """Here one model completes the sentences and answers the questions."""
     run_benchmark("stored.py", people.save(half_right / "world"), half_right, half_right)
 
     rows = {"name": [0, 0, 0], "place": [0, 0, 0]}

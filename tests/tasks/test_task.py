@@ -1,4 +1,4 @@
-"""The table of tasks: one way to train, keep, resume and score, whatever is learned."""
+"""The table of tasks: every task can be trained, saved, resumed and scored."""
 
 import json
 from collections.abc import Callable
@@ -23,28 +23,28 @@ Files = dict[str, tuple[Path, Path, Path]]
 
 @pytest.fixture(scope="module")
 def files(people: World, tmp_path_factory: pytest.TempPathFactory) -> Files:
-    """A file to learn from, another one, and one to be scored by; plain texts for other tasks."""
+    """A training file, another one, and one for the score; plain texts for other tasks."""
     folder = tmp_path_factory.mktemp("files")
 
-    def written(name: str, text: str) -> Path:
+    def saved(name: str, text: str) -> Path:
         (folder / name).write_text(text, encoding="utf-8")
         return folder / name
 
     trees = [treebank.as_conllu(treebank.documents(4, seed=seed)) for seed in range(3)]
     pairs = "".join(f"{question}\t{place}\n" for question, place in people.dev)
-    corpus, more = written("corpus", people.corpus), written("more", people.corpus[::-1])
+    corpus, more = saved("corpus", people.corpus), saved("more", people.corpus[::-1])
     return {
-        "knowledge": (corpus, more, written("pairs", pairs)),
-        "parse": tuple(written(f"trees{i}", text) for i, text in enumerate(trees)),  # type: ignore
+        "knowledge": (corpus, more, saved("pairs", pairs)),
+        "parse": tuple(saved(f"trees{i}", text) for i, text in enumerate(trees)),  # type: ignore
         "other": (corpus, more, more),
     }
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_a_task_is_trained_kept_resumed_and_scored(
+def test_a_task_is_trained_saved_resumed_and_scored(
     name: str, files: Files, small: Callable[..., Recipe], tmp_path: Path
 ) -> None:
-    """A run that goes on ends with the bytes of one that was not interrupted."""
+    """A resumed run ends with the same bytes as one that was not interrupted."""
     task, (learned, other, unseen) = task_called(name), files.get(name, files["other"])
     assert isinstance(task, Task) and task.name == name
     whole, run = (RunOptions(tmp_path / folder, workers=1) for folder in ("whole", "run"))
@@ -89,12 +89,12 @@ def test_what_a_run_is_not_for_is_refused(
     run = pretrain(people.corpus, small(), RunOptions(tmp_path))
     with pytest.raises(DataError, match="no line has a tab and an answer"):
         task_called("knowledge").score(run, file)
-    with pytest.raises(CheckpointError, match="holds a model of texts"):
+    with pytest.raises(CheckpointError, match="holds a language model"):
         load_parser(tmp_path)
 
 
 def test_a_checkpoint_of_no_known_task_is_refused(tmp_path: Path) -> None:
     about = {"stage": "reverse", "seed": 0, "step": 1, "steps": 1, "model": {}}
     checkpoint.save(tmp_path / CHECKPOINT, {}, about)
-    with pytest.raises(CheckpointError, match="'reverse' is that of no task; there are"):
+    with pytest.raises(CheckpointError, match="'reverse' belongs to no task; the tasks are"):
         load(tmp_path)

@@ -1,4 +1,4 @@
-"""Every claim of the sheets: what is false fails where it must, what is true holds everywhere."""
+"""Every claim of the answer sheets: false ones fail at their witness, true ones hold everywhere."""
 
 from collections import Counter
 from dataclasses import replace
@@ -22,7 +22,7 @@ SLIPS = [claim for claim in CLAIMS.values() if claim.literal is not None]
 
 
 def strategy(domain: Whole | Real | Reals | Wholes | OneOf) -> st.SearchStrategy[Any]:
-    """The same domain, for Hypothesis."""
+    """The same domain, as a Hypothesis strategy."""
     match domain:
         case Whole(low, high):
             return st.integers(low, high)
@@ -37,7 +37,7 @@ def strategy(domain: Whole | Real | Reals | Wholes | OneOf) -> st.SearchStrategy
 
 
 @pytest.mark.parametrize("claim", TRIED, ids=[claim.id for claim in TRIED])
-@settings(max_examples=settings.default.max_examples // 2)  # the command tries others
+@settings(max_examples=settings.default.max_examples // 2)  # the command draws others
 @given(data=st.data())
 def test_what_is_true_holds_on_its_whole_domain(claim: Claim, data: st.DataObject) -> None:
     drawn = {name: data.draw(strategy(domain), name) for name, domain in claim.domain.items()}
@@ -47,21 +47,21 @@ def test_what_is_true_holds_on_its_whole_domain(claim: Claim, data: st.DataObjec
 
 
 @pytest.mark.parametrize("claim", SLIPS, ids=[claim.id for claim in SLIPS])
-def test_what_a_sheet_says_fails_on_its_witness(claim: Claim, device: str) -> None:
+def test_what_a_sheet_claims_fails_on_its_witness(claim: Claim, device: str) -> None:
     finding = claim.literal(Lab(np.random.default_rng(0), device), **claim.witness)
     assert not finding.holds
     assert finding.text
 
 
 @each
-def test_a_claim_is_judged_on_every_device(claim: Claim, device: str) -> None:
+def test_a_claim_has_the_same_result_on_every_device(claim: Claim, device: str) -> None:
     result = judge(claim, draws=2, device=device)
     assert result.ok, result.found
     assert bool(result.counterexample) == (claim.literal is not None)
     assert result.found or claim.corrected is None
 
 
-# Whether wrong verdicts would be noticed -----------------------------------------------------
+# Whether wrong verdicts would be detected ----------------------------------------------------
 
 
 def test_a_verdict_that_is_wrong_is_unexpected() -> None:
@@ -77,7 +77,7 @@ def broken(lab: Lab) -> Finding:
     raise ZeroDivisionError
 
 
-def test_a_check_that_breaks_is_unexpected_and_is_told() -> None:
+def test_a_check_that_raises_is_unexpected_and_reported() -> None:
     slip = next(claim for claim in SLIPS if claim.verdict == FALSE)
     for result in (judge(replace(slip, literal=broken, witness={})),
                    judge(replace(slip, corrected=broken, domain={}))):  # fmt: skip
@@ -85,7 +85,7 @@ def test_a_check_that_breaks_is_unexpected_and_is_told() -> None:
         assert "ZeroDivisionError" in result.counterexample + result.found
 
 
-def test_what_cannot_be_tried_is_refused() -> None:
+def test_what_cannot_be_checked_is_refused() -> None:
     with pytest.raises(ValueError, match="draws must be at least 1; got 0"):
         judge(CLAIMS["S000-a.2"], draws=0)
     with pytest.raises(ValueError, match=r"device must be one of .*; got 'tpu'"):
@@ -103,7 +103,7 @@ def test_a_claim_needs_the_checks_of_its_verdict(verdict: Verdict) -> None:
             replace(good, **changes)
 
 
-def test_the_same_seed_draws_the_same_numbers_whatever_else_is_tried() -> None:
+def test_the_same_seed_draws_the_same_numbers_whatever_else_is_checked() -> None:
     alone = judge(CLAIMS["S004-hdr"], seed=3)
     among = judge_all([CLAIMS["S000-a.1"], CLAIMS["S004-hdr"]], seed=3)[1]
     assert alone == among
@@ -133,26 +133,26 @@ def test_remarks_are_no_claims_and_their_arithmetic_holds() -> None:
         difference(119, 111, 0.04),
     ],
 )
-def test_wrong_arithmetic_is_noticed(wrong: Finding) -> None:
+def test_wrong_arithmetic_is_detected(wrong: Finding) -> None:
     assert not wrong.holds
 
 
-def test_the_legend_tells_of_every_verdict() -> None:
+def test_the_legend_contains_every_verdict() -> None:
     assert {*LEGEND} == {*Verdict}
 
 
-# Whether they stand on what models run -------------------------------------------------------
+# Whether they test the models' attention -----------------------------------------------------
 
 
-def test_claims_notice_when_attention_is_broken() -> None:
+def test_claims_detect_broken_attention() -> None:
     """`python tests/claims_notice.py` prints the table, with as many draws as the command."""
     for mistake in all_noticed(draws=2):
         assert mistake.enough, f"{mistake.claims} claims notice: {mistake.mutant.breaks}"
 
 
-def test_the_page_says_how_many_claims_attend() -> None:
+def test_the_page_has_the_number_of_claims_that_attend() -> None:
     """`python tests/claims_notice.py --out tests/theory/README.md` writes it anew."""
     page = " ".join((Path(__file__).parent / "README.md").read_text("utf-8").split())
     attend, within = how_many_attend()
     assert f"the checks of {attend} of the {len(CLAIMS)} claims" in page
-    assert f"In {within} of them the query stands in" in page
+    assert f"In {within} of them the query is in the middle" in page

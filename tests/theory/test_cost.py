@@ -1,4 +1,4 @@
-"""What formulas say that blocks do is what they do."""
+"""The formulas for multiply-adds and bytes agree with the blocks."""
 
 import math
 import tracemalloc
@@ -10,28 +10,28 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kinds import told, written
+from kinds import about, with_options
 
 from tinyattn import Tensor, no_grad, ops
 from tinyattn.attention import AttentionBlock
 from tinyattn.measure import new_block
-from tinyattn.models import MECHANISMS
+from tinyattn.models import ATTENTION_TYPES
 from tinyattn.tensor import OPS
 from tinyattn.theory import formula_value, letters
 
 WIDTH, HEADS = 16, 4
 USES = [
     pytest.param(name, causal, id=f"{name}-{use}")
-    for name, kind in MECHANISMS.items()
+    for name, made in ATTENTION_TYPES.items()
     for causal, use in ((True, "causal"), (False, "bidirectional"))
-    if use not in kind.cannot
+    if use not in made.cannot
 ]
 every_use = pytest.mark.parametrize(("name", "causal"), USES)
 
 
 @contextmanager
 def counting(patch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
-    """Counts the multiply-adds of the products of all ops meanwhile."""
+    """A context that counts the multiply-adds of all ops."""
     total: Counter[str] = Counter()
 
     def products(name: str, y: Tensor, *arrays: Any) -> int:
@@ -71,11 +71,11 @@ def test_the_counter_counts(monkeypatch: pytest.MonkeyPatch) -> None:
         assert total["adds"] - 2 * (2 * 3 * 5 * 7) == 2 * 3 * 3 * (5 + 4)
         before = total["adds"]
     (a @ b).sum()
-    assert total["adds"] == before  # it stops with the context
+    assert total["adds"] == before  # it ends with the context
 
 
 def block(name: str, length: int) -> AttentionBlock:
-    return new_block(written(name, told(name).COUNTED), WIDTH, HEADS, length)
+    return new_block(with_options(name, about(name).COUNTED), WIDTH, HEADS, length)
 
 
 def counts(made: AttentionBlock, length: int, causal: bool, patch: pytest.MonkeyPatch) -> int:
@@ -100,10 +100,10 @@ def test_formulas_are_exact_for_whole_segments(
 
 @every_use
 @pytest.mark.parametrize("length", [61, 33])
-def test_formulas_are_near_for_incomplete_segments(
+def test_formulas_are_approximate_for_incomplete_segments(
     name: str, causal: bool, length: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between those of the whole segments, and of as many as there are with the last filled up."""
+    """Between the counts with and without the last segment, as if it were complete."""
     made = block(name, length)
     found = counts(made, length, causal, monkeypatch)
     low, high = (formula(made, n, causal) for n in (length // 8 * 8, -(-length // 8) * 8))
@@ -113,19 +113,19 @@ def test_formulas_are_near_for_incomplete_segments(
 
 
 @every_use
-def test_what_is_kept_is_what_the_formula_says(name: str, causal: bool) -> None:
-    """Measured, with small things on top: a mask of their own, the same for all heads, for some."""
+def test_the_kept_bytes_are_those_of_the_formula(name: str, causal: bool) -> None:
+    """Measured, with small extra arrays: some types keep a mask, the same for all heads."""
     made, length = new_block(name, 64, 4, 512), 512
     x = Tensor(np.zeros((1, length, 64), np.float32), requires_grad=True)
-    made(x, causal=causal)  # what is made at the first call only is not counted
+    made(x, causal=causal)  # arrays that only the first call creates are not counted
     tracemalloc.start()
     try:
         y = made(x, causal=causal)
         kept = tracemalloc.get_traced_memory()[0] - y.data.nbytes
     finally:
         tracemalloc.stop()
-    said = 4 * formula_value(made.kept_numbers, letters(made, length, causal))
-    assert 0.8 < kept / said < (1.6 if told(name).OWN_MASK else 1.3)
+    expected = 4 * formula_value(made.kept_numbers, letters(made, length, causal))
+    assert 0.8 < kept / expected < (1.6 if about(name).OWN_MASK else 1.3)
 
 
 def test_formula_value() -> None:
@@ -138,6 +138,6 @@ def test_formula_value() -> None:
 @pytest.mark.parametrize(
     "formula", ["4·Q", "T(2)", "T**3", "__import__('os')", "T if T else 1", "T +", "'T'", "1.5·T"]
 )
-def test_only_formulas_are_read(formula: str) -> None:
+def test_only_formulas_are_parsed(formula: str) -> None:
     with pytest.raises(ValueError, match=r"formula_value: cannot read"):
         formula_value(formula, {"T": 2})

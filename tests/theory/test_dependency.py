@@ -1,4 +1,4 @@
-"""A tree written as attention: the weights are those of the sheet, and give the tree back."""
+"""A dependency tree as attention: the weights are those of the sheet, and give the tree again."""
 
 import math
 from typing import Any
@@ -18,7 +18,7 @@ Tree = tuple[list[int], list[int]]
 
 @st.composite
 def trees(draw: st.DrawFn, largest: int = 9) -> Tree:
-    """Words in any order, each governed by one that came before it; the first by the root."""
+    """Trees: the head (governor) of a word is a word drawn before; of the first, the root."""
     order = draw(st.permutations(range(1, draw(st.integers(1, largest)) + 1)))
     governors = [0] * len(order)
     for i, word in enumerate(order[1:], start=1):
@@ -28,7 +28,7 @@ def trees(draw: st.DrawFn, largest: int = 9) -> Tree:
 
 
 def ideal(governors: list[int], relations: list[int]) -> np.ndarray:
-    """The sheet's answer, word by word: α(k, governor, dependent), and who finds nobody looks at 0.
+    """The weights of the answer sheet, word by word: α(k, governor, dependent); others attend to 0.
 
     Shapes: -> (H, N, N).
     """
@@ -43,7 +43,7 @@ def ideal(governors: list[int], relations: list[int]) -> np.ndarray:
 
 
 @given(trees(), st.floats(3, 30))
-def test_weights_are_within_their_bound_and_give_the_tree_back(tree: Tree, beta: float) -> None:
+def test_weights_are_within_their_bound_and_give_the_tree_again(tree: Tree, beta: float) -> None:
     """exp(3) is more than the 10 positions there are at most."""
     governors, relations = tree
     beta = float(np.float32(beta))
@@ -51,13 +51,13 @@ def test_weights_are_within_their_bound_and_give_the_tree_back(tree: Tree, beta:
     weights = in_float64(block).weights(x.astype("float64")).numpy()[0]
     assert_allclose(weights.sum(axis=-1), 1, rtol=0, atol=1e-12)
     bound = len(governors) * math.exp(-beta)
-    # The block's matrices are rounded to float32, the exponents of its weights with them.
+    # The block's matrices are rounded to float32, and so are the exponents of its weights.
     assert np.abs(weights - ideal(governors, relations)).max() <= bound * (1 + 1e-5) + 1e-15
     assert read_arcs(weights) == tree
 
 
 @given(trees(largest=30))
-def test_the_tree_comes_back_in_single_precision(tree: Tree) -> None:
+def test_float32_gives_the_tree_again(tree: Tree) -> None:
     block, x = dependency_block(*tree, HEADS)
     weights = block.weights(x).numpy()[0]
     assert weights.dtype == np.float32
@@ -65,7 +65,7 @@ def test_the_tree_comes_back_in_single_precision(tree: Tree) -> None:
     assert read_arcs(weights) == tree
 
 
-def test_the_sheet_s_sentence(device: str) -> None:
+def test_the_sentence_of_the_sheet(device: str) -> None:
     """I prefer the morning flight through Denver."""
     names = ["root", "nsubj", "obj", "det", "compound", "nmod", "case"]
     governors = [2, 0, 5, 5, 2, 7, 5]
@@ -78,12 +78,12 @@ def test_the_sheet_s_sentence(device: str) -> None:
     assert_allclose(weights[names.index("obj"), prefer], np.eye(8)[flight], atol=1e-6)
     assert_allclose(weights[names.index("det"), prefer], np.eye(8)[0], atol=1e-6)
     assert read_arcs(weights) == (governors, relations)
-    y = block(x.to(device)).numpy()  # it is a block like any other
+    y = block(x.to(device)).numpy()  # it is an attention block like any other
     assert y.shape == (1, 8, 14) and np.isfinite(y).all()
 
 
-def test_too_blunt_heads_lose_the_tree() -> None:
-    """Eight words hang on one by the same relation, each with an eighth of what is left over."""
+def test_heads_with_too_small_scores_lose_the_tree() -> None:
+    """Eight words depend on one by one relation, each with an eighth of the remaining weight."""
     tree = [0] + [1] * 8, [1] + [0] * 8
     block, x = dependency_block(*tree, HEADS, sharpness=0.0)
     assert read_arcs(block.weights(x).numpy()[0]) != tree
@@ -102,8 +102,6 @@ def test_scores_are_beta_along_arcs_and_at_the_root() -> None:
      ([0, -1], [0, 0], "governors must lie in 0..2"),
      ([0], [4], r"relations must lie in 0..3; got \[4\]"), ([0], [-1], "relations must lie in")],
 )  # fmt: skip
-def test_what_is_no_tree_of_these_heads_is_refused(
-    governors: Any, relations: Any, message: str
-) -> None:
+def test_invalid_trees_are_refused(governors: Any, relations: Any, message: str) -> None:
     with pytest.raises(ValueError, match=f"dependency_scores: .*{message}"):
         dependency_block(governors, relations, HEADS)

@@ -32,13 +32,13 @@ def test_weights_and_errors_for_any_size_of_the_query(n: int, size: float) -> No
     assert_allclose([averaging_error(n, size), averaging_error(n, size, 2)], [one, two], atol=1e-15)
 
 
-def test_errors_of_averages_are_found_where_they_are_too_small_to_be_subtracted() -> None:
+def test_errors_of_averages_are_exact_where_a_difference_would_round_to_zero() -> None:
     assert_allclose(averaging_error(4, 600), math.exp(-600), rtol=1e-12)
     assert_allclose(averaging_error(4, 600, heads=2), 2 * math.exp(-600), rtol=1e-12)
 
 
-def test_two_maxima_are_told_apart_from_a_step_of_the_grid_on() -> None:
-    """With n = 2 they part at M = 2 as logit α = ±√(12 (M - 2)), to first order."""
+def test_two_maxima_are_distinguished_from_one_step_of_the_grid_on() -> None:
+    """With n = 2 they separate at M = 2 as logit α = ±√(12 (M - 2)), to first order."""
     for above, modes in ((-1e-3, 1), (1e-9, 1), (1e-4, 2), (1e-2, 2)):
         size = 2 + above
         found = one_head_law(size, 2).modes()
@@ -50,7 +50,7 @@ def test_two_maxima_are_told_apart_from_a_step_of_the_grid_on() -> None:
             assert_allclose(logits, [-math.sqrt(12 * above), math.sqrt(12 * above)], rtol=0.02)
 
 
-def test_nothing_and_everything() -> None:
+def test_the_smallest_and_the_largest_arguments() -> None:
     rng = np.random.default_rng(0)
     weights = Tensor(rng.standard_normal((3, 4)))
     assert_array_equal(truncated(weights, 0).numpy(), np.zeros((3, 4)))

@@ -1,4 +1,4 @@
-"""What a function of this chapter says to a caller who asks for what is not there."""
+"""The error messages of the functions of this chapter."""
 
 import ast
 import re
@@ -13,8 +13,8 @@ import pytest
 
 from tinyattn import Tensor, theory
 from tinyattn.theory import CLAIMS, LogitNormal, Trigram, cost, dependency
+from tinyattn.theory.all_claims import _by_id
 from tinyattn.theory.claim import Claim
-from tinyattn.theory.registry import _by_id
 
 RNG = np.random.default_rng(0)
 NAN, INFINITE = float("nan"), float("inf")
@@ -33,7 +33,7 @@ def maps(*shape: int) -> Tensor:
 
 
 def changed(**changes: Any) -> Callable[[], Claim]:
-    """A claim that does not fit together any more."""
+    """A claim whose fields do not fit together."""
     return lambda: replace(SLIP, **changes)
 
 
@@ -55,7 +55,7 @@ TABLE: list[tuple[Callable[[], Any], str]] = [
      "jacobian: takes one row of numbers, (n,); got (3, 3)"),
     # queries
     (lambda: theory.orthonormal(RNG, 3, 2),
-     "orthonormal: there are no 3 orthonormal vectors of 2 numbers; n must be at most the width"),
+     "orthonormal: there are no 3 orthonormal vectors of 2 elements; n must be at most the width"),
     (lambda: theory.query_of(KEYS, [1.0, 2.0]),
      "query_of: needs keys (n, D) and a score for each; got (3, 3) and (2,)"),
     (lambda: theory.query_of(CUBE, [1.0, 2.0]),
@@ -223,7 +223,7 @@ TABLE: list[tuple[Callable[[], Any], str]] = [
     (lambda: theory.coupled_moments(ROW, lambda h: h),
      "coupled_moments: mix must be (I, M); got (3,)"),
     (lambda: theory.coupled_moments(KEYS, lambda h: h[:1]),
-     "coupled_moments: partner must give an e for each h, (8, 3); got (1, 3)"),
+     "coupled_moments: partner must return an e for each h, (8, 3); got (1, 3)"),
     # bilinear
     (lambda: theory.merged_matrix(maps(2, 1, 4), maps(2, 3, 4)),
      "merged_matrix: w_q and w_k must both be (K, I, J); got (2, 1, 4) and (2, 3, 4)"),
@@ -252,11 +252,11 @@ TABLE: list[tuple[Callable[[], Any], str]] = [
     (lambda: theory.table_model(FOLLOWS * 0.5, np.eye(2)),
      "table_model: word ids must be whole numbers from 0 to 1; got 0.0 to 0.0"),
     (lambda: theory.table_model(FOLLOWS, np.diag([1.0, 2.0])),
-     "table_model: embeddings must have one length, and all must differ; "
-     "got lengths from 1 to 2, and 2 different of 2"),
+     "table_model: embeddings must have equal norms, and differ; "
+     "got norms from 1 to 2, and 2 different of 2"),
     (lambda: theory.table_model(FOLLOWS, np.ones((2, 1))),
-     "table_model: embeddings must have one length, and all must differ; "
-     "got lengths from 1 to 1, and 1 different of 2"),
+     "table_model: embeddings must have equal norms, and differ; "
+     "got norms from 1 to 1, and 1 different of 2"),
     (lambda: theory.counted_model(np.array([0, 1, 0]), 2, smoothing=0),
      "counted_model: smoothing must be above 0; got 0"),
     (lambda: theory.counted_model(FOLLOWS, 2),
@@ -280,9 +280,9 @@ TABLE: list[tuple[Callable[[], Any], str]] = [
     (lambda: theory.rank_for(KEYS, 2.0), "rank_for: share must be above 0 and at most 1; got 2.0"),
     # claim and registry
     (changed(id="b.6"), "a claim's id must be such as S000-b.6, G-01 or N-1; got 'b.6'"),
-    (changed(under_test=()), "S000-b.6: a corrected check and what it tests belong together"),
-    (changed(literal=None), "S000-b.6: a literal check belongs to what is not simply TRUE"),
-    (changed(witness={"nothing": 0}), "S000-b.6: a check takes other arguments than ['nothing']"),
+    (changed(under_test=()), "S000-b.6: needs corrected and under_test unless it is NOT CHECKABLE"),
+    (changed(literal=None), "S000-b.6: literal must be None for TRUE and NOT CHECKABLE, only then"),
+    (changed(witness={"nothing": 0}), "S000-b.6: a check must take the arguments ['nothing']"),
     (lambda: theory.judge(SLIP, draws=0), "judge: draws must be at least 1; got 0"),
     (lambda: _by_id([SLIP, SLIP]), "two claims are called S000-b.6"),
     # cost, and trees as attention
@@ -301,7 +301,7 @@ TABLE: list[tuple[Callable[[], Any], str]] = [
 
 
 @pytest.mark.parametrize(("call", "message"), TABLE, ids=[message for _, message in TABLE])
-def test_an_error_names_what_was_got_and_what_is_wanted(
+def test_an_error_names_the_argument_and_the_valid_values(
     call: Callable[[], Any], message: str
 ) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
@@ -309,7 +309,7 @@ def test_an_error_names_what_was_got_and_what_is_wanted(
 
 
 def raised_at(call: Callable[[], Any], message: str) -> tuple[str, int]:
-    """File and line of an error."""
+    """The file and line that raise an error."""
     with pytest.raises(ValueError, match=re.escape(message)) as caught:
         call()
     last = traceback.extract_tb(caught.value.__traceback__)[-1]

@@ -16,9 +16,9 @@ SHEETS = ALPHA * np.eye(4) + LENGTHS[:, None, None] * MEANS[:, :, None] * MEANS[
 
 
 def off(keys: np.ndarray, covariances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """By how many standard errors means and covariances of N draws are off, all keys together.
+    """The deviations of means and covariances of N draws in standard errors, for all keys together.
 
-    Of a mean it is √(Σ_dd/N), and of a covariance √((Σ_dd Σ_ee + Σ_de²)/N) (Isserlis 1918).
+    That of a mean is √(Σ_dd/N), and that of a covariance √((Σ_dd Σ_ee + Σ_de²)/N) (Isserlis 1918).
     """
     flat, every = (keys - MEANS).reshape(len(keys), -1), np.zeros((12, 12))
     for i, covariance in enumerate(covariances):  # different keys are independent
@@ -31,21 +31,21 @@ def off(keys: np.ndarray, covariances: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 @pytest.mark.parametrize("covariances", [COVARIANCES, SHEETS], ids=["any", "of the sheets"])
 def test_draws_have_the_means_and_covariances_that_are_given(covariances: np.ndarray) -> None:
-    """12 means and 78 different covariances: none is off by 4.5 standard errors (p = 6e-4)."""
+    """12 means and 78 different covariances: none deviates by 4.5 standard errors (p = 6e-4)."""
     keys = normal_keys(np.random.default_rng(0), Tensor(MEANS), covariances, N).numpy()
     assert keys.shape == (N, 3, 4)
     for numbers in off(keys, covariances):
         assert_array_less(abs(numbers), 4.5)
 
 
-def test_noisy_keys_are_the_sheets_special_case() -> None:
-    """Both are normal, so that means and covariances are the whole law."""
+def test_noisy_keys_are_the_special_case_of_the_answer_sheets() -> None:
+    """Both are normal, so means and covariances determine the distribution."""
     keys = noisy_keys(np.random.default_rng(0), Tensor(MEANS), ALPHA, list(LENGTHS), N).numpy()
     for numbers in off(keys, SHEETS):
         assert_array_less(abs(numbers), 4.5)
 
 
-def test_no_noise_no_keys_and_float32_stay_what_they_are(device: str) -> None:
+def test_no_noise_no_keys_and_float32(device: str) -> None:
     means, rng = Tensor(MEANS.astype("float32"), device=device), np.random.default_rng(0)
     keys = normal_keys(rng, means, np.zeros((3, 4, 4)), 2)
     assert keys.dtype == np.float32 and keys.device == means.device

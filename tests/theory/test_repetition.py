@@ -7,11 +7,11 @@ from numpy.testing import assert_allclose
 from tinyattn.theory import counted_model, de_bruijn_table, first_repeat, loop, table_model
 
 
-def test_a_text_is_counted_as_it_stands(device: str) -> None:
+def test_the_trigrams_of_a_text_are_counted(device: str) -> None:
     text = np.array([0, 1, 2, 0, 1, 2, 0, 1, 0])
     model = counted_model(text, 3, smoothing=0.5, device=device)
     assert_allclose(model.probabilities(0, 1).numpy(), [1.5 / 4.5, 0.5 / 4.5, 2.5 / 4.5])
-    assert_allclose(model.probabilities(2, 2).numpy(), [1 / 3] * 3)  # never seen
+    assert_allclose(model.probabilities(2, 2).numpy(), [1 / 3] * 3)  # it never occurs
     colder = np.array([1.5, 0.5, 2.5]) ** 3
     assert_allclose(model.probabilities(0, 1, beta=3).numpy(), colder / colder.sum())
     assert model.write(0, 1, 5) == [0, 1, 2, 0, 1, 2, 0]
@@ -19,7 +19,7 @@ def test_a_text_is_counted_as_it_stands(device: str) -> None:
         counted_model(text, 3, smoothing=0)
 
 
-def test_a_table_is_followed_whatever_the_embeddings_if_they_have_one_length(device: str) -> None:
+def test_a_table_is_followed_for_all_embeddings_of_equal_length(device: str) -> None:
     rng = np.random.default_rng(0)
     follows, embeddings = rng.integers(7, size=(7, 7)), rng.standard_normal((7, 2))
     embeddings /= np.linalg.norm(embeddings, axis=1, keepdims=True)
@@ -34,7 +34,7 @@ def test_draws_follow_the_probabilities_at_their_temperature() -> None:
     assert_allclose(after.mean(), model.probabilities(0, 0, beta=2)[1].item(), atol=0.015)
 
 
-def test_what_has_no_pair_twice_has_no_loop() -> None:
+def test_a_text_without_a_repeated_pair_has_no_loop() -> None:
     assert first_repeat([0, 0, 1, 1]) is loop([0, 0, 1, 1]) is None
     assert (first_repeat([2, 0, 1, 3, 0, 1]), loop([2, 0, 1, 3, 0, 1])) == (6, (1, 3))
 

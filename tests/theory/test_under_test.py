@@ -1,4 +1,4 @@
-"""A claim notices when a function breaks that it says it tests."""
+"""A claim detects a mistake in each function that it names in `under_test`."""
 
 import dataclasses
 import importlib
@@ -33,7 +33,7 @@ PAIRS = [(claim, function) for claim in CLAIMS.values() for function in claim.un
 
 
 def wrong(value: Any, mistake: Callable[[Any], Any]) -> Any:
-    """The same kind of thing, with other numbers in it."""
+    """A value of the same type and shape, with other numbers."""
     match value:
         case bool() | np.bool_():
             return not value
@@ -44,7 +44,7 @@ def wrong(value: Any, mistake: Callable[[Any], Any]) -> Any:
         case np.ndarray() if value.dtype.kind in "iu":
             return mistake(value).astype(value.dtype) + 1
         case float() | np.floating() | Fraction() | np.ndarray() | Tensor():
-            return mistake(value)  # and so are a tensor's gradients
+            return mistake(value)  # a tensor's gradients are wrong too
         case tuple() if hasattr(value, "_fields"):
             return type(value)(*(wrong(part, mistake) for part in value))
         case tuple() | list():
@@ -64,7 +64,7 @@ def wrong(value: Any, mistake: Callable[[Any], Any]) -> Any:
 
 
 def places(thing: Any) -> list[list[tuple[Any, str, Any]]]:
-    """Where it has to be replaced: a function everywhere at once, of a class each part alone."""
+    """Where to replace it: a function in all modules at once, each method of a class alone."""
     if isinstance(thing, type):
         parts = [(thing, name, getattr_static(thing, name)) for name in dir(thing)]
         return [[part] for part in parts if isinstance(part[2], FunctionType | property | str)
@@ -76,7 +76,7 @@ def places(thing: Any) -> list[list[tuple[Any, str, Any]]]:
 
 
 def broken(thing: Any, mistake: Callable[[Any], Any]) -> Any:
-    """One that does the same, and then the mistake; a formula of costs with a term too many."""
+    """A function with a mistake in its result; for a formula, one with an additional term."""
     if isinstance(thing, str):
         return f"{thing} + C·C"
     if isinstance(thing, property):
@@ -87,7 +87,7 @@ def broken(thing: Any, mistake: Callable[[Any], Any]) -> Any:
 @pytest.mark.parametrize(
     ("claim", "function"), PAIRS, ids=[f"{c.id}-{f.__qualname__}" for c, f in PAIRS]
 )
-def test_a_broken_function_is_noticed(
+def test_a_broken_function_is_detected(
     claim: Claim, function: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     truth = dataclasses.replace(claim, verdict=Verdict.TRUE, literal=None, witness={})

@@ -1,4 +1,4 @@
-"""Checkpoints: what goes in comes out, a crash loses nothing, and a foreign file is told apart."""
+"""Checkpoints: contents are restored, a crash loses nothing, and other files are refused."""
 
 import errno
 import json
@@ -39,7 +39,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def check(saved: Checkpoint) -> None:
-    """It is what the fixture wrote."""
+    """Check that the file is the one of the fixture."""
     assert saved.about == ABOUT
     assert saved.arrays.keys() == ARRAYS.keys()
     for name, array in ARRAYS.items():
@@ -47,7 +47,7 @@ def check(saved: Checkpoint) -> None:
         np.testing.assert_array_equal(saved.arrays[name], array, err_msg=name)
 
 
-def test_arrays_of_any_layout_and_everything_else_come_back(path: Path) -> None:
+def test_arrays_of_any_layout_and_everything_else_are_restored(path: Path) -> None:
     check(checkpoint.load(path))
 
 
@@ -56,7 +56,7 @@ def test_a_group_is_found_by_its_prefix() -> None:
     assert {n: a.size for n, a in saved.group("a").items()} == {"x": 1, "b.y": 2}
 
 
-def test_a_checkpoint_is_json_and_numbers_and_nothing_that_could_run(path: Path) -> None:
+def test_a_checkpoint_is_json_and_arrays_and_no_code(path: Path) -> None:
     raw = path.read_bytes()
     (size,) = struct.unpack("<Q", raw[:8])
     header = json.loads(raw[8 : 8 + size])
@@ -89,14 +89,15 @@ BFLOAT = {"x": {"dtype": "BF16", "shape": [2], "data_offsets": [0, 4]}}
         (raw_file({}), "not a checkpoint of tinyattn"),
         (raw_file({"__metadata__": {"format": "pt"}, **BFLOAT}, b"\0\0\0\0"), "of tinyattn"),
         (raw_file({"__metadata__": OURS, **BFLOAT}, b"\0\0\0\0"), "bfloat16"),
+        (raw_file({"__metadata__": {"tinyattn-2": "{}"}}), "another version of tinyattn"),
         (raw_file({"__metadata__": {FORMAT: "{no"}}), "header is damaged"),
         (raw_file({"__metadata__": {FORMAT: "[1]"}}), "header is damaged"),
         (raw_file({"__metadata__": {FORMAT: "[" * 10**5}}), "header is damaged"),
     ],
     ids=["empty", "7 zeros", "text", "random", "huge header", "header beyond the end", "pickle",
-         "nothing in it", "foreign", "bfloat16", "no JSON", "a list", "deep JSON"],
+         "nothing in it", "foreign", "bfloat16", "older", "no JSON", "a list", "deep JSON"],
 )  # fmt: skip
-def test_what_is_no_checkpoint_is_refused_in_one_line(path: Path, raw: bytes, why: str) -> None:
+def test_other_files_are_refused_in_one_line(path: Path, raw: bytes, why: str) -> None:
     path.write_bytes(raw)
     with pytest.raises(CheckpointError, match=rf"checkpoint\.safetensors: .*{why}") as refused:
         checkpoint.load(path)
@@ -111,7 +112,7 @@ def test_a_truncated_checkpoint_is_refused(path: Path, part: float) -> None:
         checkpoint.load(path)
 
 
-def test_a_foreign_safetensors_and_a_missing_one(tmp_path: Path) -> None:
+def test_a_safetensors_file_of_another_program_and_a_missing_one(tmp_path: Path) -> None:
     save_file({"x": np.zeros(2)}, tmp_path / "x.safetensors")
     with pytest.raises(CheckpointError, match="a safetensors file, but not a checkpoint"):
         checkpoint.load(tmp_path / "x.safetensors")
@@ -138,7 +139,7 @@ def test_a_full_disk_leaves_the_old_checkpoint(
 def test_a_folder_that_cannot_be_written_is_named(path: Path) -> None:
     with pytest.raises(CheckpointError, match="cannot be written: No such file or directory"):
         checkpoint.save(path.parent / "missing" / path.name, ARRAYS, ABOUT)
-    if os.geteuid() != 0:  # the superuser may write anywhere
+    if os.geteuid() != 0:  # the superuser may write everywhere
         path.parent.chmod(0o500)
         with pytest.raises(CheckpointError, match="cannot be written: Permission denied"):
             checkpoint.save(path, {}, {})
@@ -156,10 +157,10 @@ checkpoint.save(sys.argv[1], {"new": np.zeros(9)}, {})
 
 
 @pytest.mark.parametrize("moment", ["fsync", "replace"])
-def test_who_is_killed_while_writing_leaves_the_old_checkpoint(path: Path, moment: str) -> None:
+def test_a_process_killed_while_writing_leaves_the_old_checkpoint(path: Path, moment: str) -> None:
     killed = subprocess.run([sys.executable, "-c", KILL, path, moment], check=False)
     assert killed.returncode == -9
     check(checkpoint.load(path))
-    assert len(os.listdir(path.parent)) == 2  # the half-written file stays behind, and is no harm
+    assert len(os.listdir(path.parent)) == 2  # the incomplete file stays, and does not matter
     checkpoint.save(path, {"new": np.zeros(9)}, {})
     assert checkpoint.load(path).arrays.keys() == {"new"}

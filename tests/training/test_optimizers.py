@@ -1,4 +1,4 @@
-"""Optimisers beside the plainest loop that says the same; formula and kernel, alone and flat."""
+"""Optimizers compared with plain loops; formula and kernel, on separate and on flat arrays."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tinyattn import formulas, ops
-from tinyattn.attention import MECHANISMS
+from tinyattn.attention import ATTENTION_TYPES
 from tinyattn.kernels.cpu.tiles import TILE
 from tinyattn.models import GPT, GPTConfig
 from tinyattn.nn import Parameter, Role
@@ -17,6 +17,7 @@ from tinyattn.parallel.flat import flat_of
 from tinyattn.parsing.model import Parser, ParserConfig
 from tinyattn.training import OPTIMIZERS
 from tinyattn.training.muon import POLYNOMIALS, Muon
+from tinyattn.training.optimizer_table import make_optimizers
 from tinyattn.training.optimizers import (
     SGD,
     AdamW,
@@ -25,15 +26,14 @@ from tinyattn.training.optimizers import (
     decays_a5,
     decays_matrices,
 )
-from tinyattn.training.registry import make_optimizers
 
 Arrays = dict[str, np.ndarray]
 MODEL = GPTConfig(vocabulary=11, context=8, layers=2, heads=2, width=8)
 
 
 @pytest.fixture(autouse=True, params=["kernels", "formulas"])
-def _who_computes(request: pytest.FixtureRequest) -> Iterator[None]:
-    """What a rule does must not depend on it."""
+def _formula_and_kernel(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Run the tests with formula and kernel."""
     if request.param == "kernels":
         yield
     else:
@@ -47,7 +47,7 @@ def random_arrays(seed: int, shapes: dict[str, tuple[int, ...]]) -> Arrays:
 
 
 def parameters(arrays: Arrays) -> list[tuple[str, Parameter]]:
-    """Those called weight are matrices that decay, the others are none."""
+    """Parameters named weight are matrices with weight decay, the others are not."""
     return [
         (name, Parameter(value, role=Role.HIDDEN if name.endswith("weight") else Role.BIAS))
         for name, value in arrays.items()
@@ -55,7 +55,7 @@ def parameters(arrays: Arrays) -> list[tuple[str, Parameter]]:
 
 
 def train(optimizer: Optimizer, gradients: list[Arrays], rates: list[float]) -> Arrays:
-    """Take one step a gradient, and return the parameters."""
+    """Take one step per gradient, and return the parameters."""
     for gradient, rate in zip(gradients, rates, strict=True):
         for name, parameter in optimizer.named.items():
             parameter.grad = gradient[name]
@@ -64,7 +64,7 @@ def train(optimizer: Optimizer, gradients: list[Arrays], rates: list[float]) -> 
 
 
 def train_flat(optimizer: Optimizer, gradients: list[Arrays], rates: list[float]) -> Arrays:
-    """The same as a step of several threads does it: by pieces of one array."""
+    """The same as in a step of several threads: on pieces of one array."""
     flat = flat_of(optimizer)
     with ThreadPoolExecutor(3) as executor:
         for gradient, rate in zip(gradients, rates, strict=True):
@@ -86,7 +86,7 @@ RATES = [0.1 / n for n in range(1, 9)]
 
 
 @both_ways
-def test_sgd_is_the_textbooks_loop(train: Callable) -> None:
+def test_sgd_equals_a_plain_loop(train: Callable) -> None:
     expected = random_arrays(0, SHAPES)
     for name, w in expected.items():
         m = np.zeros_like(w)
@@ -100,7 +100,7 @@ def test_sgd_is_the_textbooks_loop(train: Callable) -> None:
 
 
 @both_ways
-def test_adamw_is_the_textbooks_loop(train: Callable) -> None:
+def test_adamw_equals_a_plain_loop(train: Callable) -> None:
     expected = random_arrays(0, SHAPES)
     for name, w in expected.items():
         m, v = np.zeros_like(w), np.zeros_like(w)
@@ -118,7 +118,7 @@ def test_adamw_is_the_textbooks_loop(train: Callable) -> None:
         np.testing.assert_allclose(found[name], expected[name], rtol=1e-12, atol=1e-12)
 
 
-def test_adamw_is_torchs() -> None:
+def test_adamw_equals_that_of_pytorch() -> None:
     torch = pytest.importorskip("torch")
     theirs = {n: torch.nn.Parameter(torch.tensor(w)) for n, w in random_arrays(0, SHAPES).items()}
     decay, spared = ([p for n, p in theirs.items() if n.endswith(end)]
@@ -137,7 +137,7 @@ def test_adamw_is_torchs() -> None:
 
 
 @both_ways
-def test_muon_is_the_textbooks_loop(train: Callable) -> None:
+def test_muon_equals_a_plain_loop(train: Callable) -> None:
     shapes = {"wide": (4, 9), "tall": (9, 4), "square": (5, 5)}
     gradients = [random_arrays(seed, shapes) for seed in range(1, 6)]
     expected = random_arrays(0, shapes)
@@ -148,7 +148,7 @@ def test_muon_is_the_textbooks_loop(train: Callable) -> None:
             m = 0.95 * m + g
             x = g + 0.95 * m
             x /= (np.linalg.svd(x, compute_uv=False) ** 8).sum() ** (1 / 8)
-            for a, b, c in POLYNOMIALS:  # no transposing: (XXᵀ)X is X(XᵀX)
+            for a, b, c in POLYNOMIALS:  # no transpose is needed: (XXᵀ)X is X(XᵀX)
                 x = a * x + b * x @ x.T @ x + c * x @ x.T @ x @ x.T @ x
             w -= rate * 0.1 * w + rate * math.sqrt(max(1, w.shape[1] / w.shape[0])) * x
     named = [(name, Parameter(value)) for name, value in random_arrays(0, shapes).items()]
@@ -157,7 +157,7 @@ def test_muon_is_the_textbooks_loop(train: Callable) -> None:
         np.testing.assert_allclose(found[name], expected[name], rtol=1e-6)
 
 
-def test_wide_matrices_take_the_largest_steps() -> None:
+def test_wide_matrices_have_the_largest_steps() -> None:
     shapes = {"square": (6, 6), "wide": (8, 128), "tall": (128, 8)}
     named = [(name, Parameter(np.zeros(shape))) for name, shape in shapes.items()]
     for name, step in train(Muon(named), [random_arrays(1, shapes)], [0.01]).items():
@@ -166,8 +166,8 @@ def test_wide_matrices_take_the_largest_steps() -> None:
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_a_step_takes_the_gradients_from_where_backward_leaves_them(name: str) -> None:
-    """A loop of `backward` and `step` trains, and each gradient counts once."""
+def test_a_step_uses_the_gradients_of_backward(name: str) -> None:
+    """A loop of `backward` and `step` trains, and each gradient is used once."""
     model = GPT(MODEL)
     optimizers, ids = make_optimizers(model, name), np.array([[1, 2, 3, 4]])
     losses = []
@@ -181,10 +181,10 @@ def test_a_step_takes_the_gradients_from_where_backward_leaves_them(name: str) -
     assert losses[-1] < 0.5 * losses[0]
 
 
-@pytest.mark.parametrize("kind", OPTIMIZERS.values())
-def test_a_step_voids_the_graphs_before_it_and_leaves_the_gradient(kind: type[Optimizer]) -> None:
+@pytest.mark.parametrize("made", OPTIMIZERS.values())
+def test_a_step_invalidates_earlier_graphs_and_keeps_the_gradient(made: type[Optimizer]) -> None:
     w = Parameter(np.ones((2, 2)), role=Role.HIDDEN)
-    rule, loss = kind([("w", w)]), (w * w).sum()
+    rule, loss = made([("w", w)]), (w * w).sum()
     g = w.grad = np.full((2, 2), 3.0)
     rule.step(0.1)
     assert w.grad is None and (g == 3).all()
@@ -193,8 +193,8 @@ def test_a_step_voids_the_graphs_before_it_and_leaves_the_gradient(kind: type[Op
 
 
 @both_ways
-def test_a_gradient_that_was_not_left_is_zero(train: Callable) -> None:
-    """What a second step without a backward has of the first is momentum alone."""
+def test_a_missing_gradient_is_zero(train: Callable) -> None:
+    """A second step without a backward has only the momentum of the first."""
     w = Parameter(np.ones(1))
     rule = SGD([("w", w)], momentum=0.5, weight_decay=0.0)
     train(rule, [{"w": np.full(1, 3.0)}], [0.1])
@@ -209,14 +209,14 @@ def test_every_parameter_has_exactly_one_optimizer(name: str) -> None:
     optimizers = make_optimizers(model, name)
     owned = [id(p) for optimizer in optimizers for p in optimizer.named.values()]
     assert sorted(owned) == sorted(map(id, model.parameters()))
-    for optimizer in optimizers:  # moving into a flat array changes no value
+    for optimizer in optimizers:  # a flat array changes no value
         flat_of(optimizer)
     for parameter, value in before.items():
         np.testing.assert_array_equal(model.state()[parameter], value)
 
 
-def test_moments_move_into_flat_arrays_with_what_they_hold() -> None:
-    """So a run goes on from what `restore` has put there, before or after."""
+def test_the_state_keeps_its_values_in_flat_arrays() -> None:
+    """So a run resumes from the values of `restore`, before or after."""
     arrays = random_arrays(0, SHAPES)
     alone, moved = AdamW(parameters(arrays)), AdamW(parameters(arrays))
     for _ in range(2):
@@ -224,7 +224,7 @@ def test_moments_move_into_flat_arrays_with_what_they_hold() -> None:
     train(moved, GRADIENTS[:2], RATES[:2])
     flat = flat_of(moved)
     assert flat_of(moved) is flat
-    train(moved, GRADIENTS[:2], RATES[:2])  # and the plain step goes on with them
+    train(moved, GRADIENTS[:2], RATES[:2])  # and the plain step continues with them
     for moment, pieces in alone.state().items():
         for name, array in pieces.items():
             np.testing.assert_array_equal(moved.state()[moment][name], array)
@@ -233,11 +233,11 @@ def test_moments_move_into_flat_arrays_with_what_they_hold() -> None:
         np.testing.assert_array_equal(moved.named[name].data, parameter.data)
 
 
-def test_muon_takes_the_matrices_between_hidden_layers() -> None:
+def test_muon_gets_the_matrices_between_hidden_layers() -> None:
     muon, rest = make_optimizers(GPT(MODEL), "muon")
     assert isinstance(muon, Muon) and isinstance(rest, AdamW)
-    assert all(n.startswith("blocks.") and n.endswith(".weight") for n in muon.named)
-    assert len(muon.named) == 2 * 6  # query, key, value, out, expand, contract of each block
+    assert all(n.startswith("layers.") and n.endswith(".weight") for n in muon.named)
+    assert len(muon.named) == 2 * 6  # query, key, value, out, expand, contract of each layer
     with pytest.raises(ValueError, match=r"b must be a matrix; it has shape \(3,\)"):
         Muon([("b", Parameter(np.zeros(3)))])
 
@@ -247,36 +247,36 @@ def test_what_does_not_exist_is_named() -> None:
         make_optimizers(GPT(MODEL), "adam")
     with pytest.raises(TypeError, match=r"no optimizer has a momentun; did you mean .momentum"):
         make_optimizers(GPT(MODEL), "sgd", momentun=0.5)
-    with pytest.raises(TypeError, match="SGD: has no beta1; it has momentum"):
+    with pytest.raises(TypeError, match="SGD: has no hyperparameter beta1; it has momentum"):
         SGD([("w", Parameter([1.0]))], beta1=0.5)
     with pytest.raises(ValueError, match="SGD: the model has no parameters"):
         SGD([])
     mixed = [("a", Parameter([1.0])), ("b", Parameter(np.ones(1, np.float32)))]
-    with pytest.raises(TypeError, match="the parameters must share one precision"):
+    with pytest.raises(TypeError, match="the parameters must share one dtype"):
         SGD(mixed)
 
 
-def test_numbers_reach_the_rules_that_have_them() -> None:
+def test_hyperparameters_reach_the_rules_that_have_them() -> None:
     muon, rest = make_optimizers(GPT(MODEL), "muon", momentum=0.5, beta1=0.6, eps=1e-3)
     assert muon.given == {"momentum": 0.5}
     assert rest.given == {"beta1": 0.6, "beta2": 0.95, "eps": 1e-3}
 
 
 def by_name(name: str, parameter: Parameter) -> tuple[bool, bool, bool]:
-    """Muon's share, what decays, and what decays by A5's rule, as the names of our models say."""
+    """The parameters of Muon, those with weight decay, and those by A5's rule, by their names."""
     ends = name.endswith(".weight") and not name.startswith(("embedding.", "positions."))
-    return parameter.ndim == 2 and name.startswith("blocks."), ends, "bias" not in name
+    return parameter.ndim == 2 and name.startswith("layers."), ends, "bias" not in name
 
 
 MODELS: list[Any] = [
-    *(name for name in MECHANISMS if name != "linformer"), "parser", "rotary"
+    *(name for name in ATTENTION_TYPES if name != "linformer"), "parser", "rotary"
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_who_decays_and_what_is_muons(name: str) -> None:
+def test_parameters_with_weight_decay_and_those_of_muon(name: str) -> None:
     if name == "parser":
-        model: Any = Parser(ParserConfig(symbols=9, relations=3, heads=2, width=8))
+        model: Any = Parser(ParserConfig(vocabulary=9, relations=3, heads=2, width=8))
     else:
         positions = "rotary" if name == "rotary" else "learned"
         model = GPT(GPTConfig(vocabulary=11, context=16, layers=3, heads=2, width=8,
@@ -287,7 +287,7 @@ def test_who_decays_and_what_is_muons(name: str) -> None:
         assert found == by_name(path, parameter), path
 
 
-def test_long_gradients_are_shortened_together() -> None:
+def test_gradients_are_clipped_together() -> None:
     gradients = [np.array([3.0, 0.0]), np.array([[4.0]])]
     assert clip_gradients(gradients, 10.0) == 5.0 and gradients[1].item() == 4.0
     assert clip_gradients(gradients, 1.0) == pytest.approx(5.0)
@@ -298,8 +298,8 @@ def test_long_gradients_are_shortened_together() -> None:
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_each_gradient_counts_once(name: str) -> None:
-    """What a second step without a backward has of the first is momentum alone."""
+def test_each_gradient_is_used_once(name: str) -> None:
+    """A second step without a backward has only the momentum of the first."""
     w = Parameter(np.ones((2, 2)))
     rule = OPTIMIZERS[name]([("w", w)], weight_decay=0.0)
     w.grad = np.full((2, 2), 3.0)

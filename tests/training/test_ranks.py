@@ -1,4 +1,4 @@
-"""Two processes train as one does; and if one is lost, what was kept can go on."""
+"""Two processes train like one; if one is lost, the saved run can be resumed."""
 
 import importlib.util
 import os
@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 from tinyattn.cli import main
 from tinyattn.data import make_world
-from tinyattn.parallel.ranks import (
+from tinyattn.parallel.mpi import (
     LAUNCHED,
     NEIGHBOURS,
     PLACE,
@@ -76,24 +76,24 @@ def losses(folder: Path) -> list[float]:
 
 @needs_mpi
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
-def test_two_processes_train_as_one_does(world: Path, tmp_path: Path, optimizer: str) -> None:
-    said, found = [], []
+def test_two_processes_train_like_one(world: Path, tmp_path: Path, optimizer: str) -> None:
+    result, found = [], []
     for ranks in (1, 2):
         out = tmp_path / str(ranks)
         more = ["--set", f"pretrain.optimizer={optimizer}", "--steps", 8]
-        said.append(pretrain(ranks, world, out, *more))
+        result.append(pretrain(ranks, world, out, *more))
         tune = call(ranks, "finetune", world / "birth_train.tsv", "--from", out, "--workers", 1,
                     "--steps", 4, "--out", out / "tuned")  # fmt: skip
         assert tune.returncode == 0, tune.stderr
         found.append(losses(out) + losses(out / "tuned"))
         assert {path.name for path in out.iterdir()} >= {CHECKPOINT, METRICS, "config.toml"}
     assert len(found[0]) == 12 and found[1] == pytest.approx(found[0], abs=1e-5)
-    assert all(text.count("pretrained on") == 1 for text in said)  # one of them speaks
+    assert all(text.count("pretrained on") == 1 for text in result)  # one of them prints
 
 
 @needs_mpi
-def test_two_processes_go_on_where_two_stopped(world: Path, tmp_path: Path) -> None:
-    """Bit for bit."""
+def test_two_processes_resume_a_run_of_two(world: Path, tmp_path: Path) -> None:
+    """All bits are equal."""
     constant = ["--set", "pretrain.schedule=constant"]
     pretrain(2, world, tmp_path / "a", "--steps", 9, *constant)
     pretrain(2, world, tmp_path / "b", "--steps", 5, *constant)
@@ -106,10 +106,10 @@ def test_two_processes_go_on_where_two_stopped(world: Path, tmp_path: Path) -> N
 
 @needs_mpi
 @pytest.mark.parametrize("which", [0, 1])
-def test_a_process_that_is_lost_ends_the_run_and_what_it_kept_goes_on(
+def test_a_lost_process_ends_the_run_and_its_checkpoint_can_be_resumed(
     world: Path, tmp_path: Path, which: int
 ) -> None:
-    """Here it is kept after every step, so that one may be lost while it is written."""
+    """Here it is saved after every step, so that a process may be lost while it is written."""
     file = tmp_path / "keep" / "tinyattn"
     file.parent.mkdir()
     file.write_text(
@@ -126,8 +126,10 @@ def test_a_process_that_is_lost_ends_the_run_and_what_it_kept_goes_on(
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     ) as run:  # fmt: skip
         strike(run, out, which, signal.SIGKILL)
-        told = run.communicate(timeout=60)[0]
-    assert run.returncode != 0 and "signal 9" in told  # mpiexec says it: nobody else is left
+        printed = run.communicate(timeout=60)[0]
+    assert (
+        run.returncode != 0 and "signal 9" in printed
+    )  # mpiexec prints it: no other process is left
     kept = checkpoint.load(out / CHECKPOINT).about["step"]
     assert kept >= 2
     done = call(2, *words, *more, "--steps", kept + 2, "--resume")
@@ -146,16 +148,16 @@ def test_a_signal_to_one_process_stops_all_after_the_same_step(
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     ) as run:  # fmt: skip
         strike(run, tmp_path, which, number)
-        told = run.communicate(timeout=60)[1]
+        printed = run.communicate(timeout=60)[1]
     step = checkpoint.load(tmp_path / CHECKPOINT).about["step"]
     by = "" if number == signal.SIGINT else " by SIGTERM"
-    assert f"stopped{by} after step {step} of 1000000; go on with: mpiexec -n 2 tinyattn" in told
-    assert run.returncode != 0 and told.count("stopped") == 1  # the first alone says it
+    assert f"stopped{by} after step {step} of 1000000; go on with: mpiexec -n 2 tinyattn" in printed
+    assert run.returncode != 0 and printed.count("stopped") == 1  # only the first prints it
     assert not list(tmp_path.glob("*.tmp*"))
 
 
 def strike(run: "subprocess.Popen[str]", folder: Path, which: int, number: int) -> None:
-    """Send one of a run's processes a signal, once three steps are logged."""
+    """Send a signal to one of a run's processes after three logged steps."""
     deadline = time.monotonic() + 60
     while len(losses(folder)) < 3:
         assert run.poll() is None and time.monotonic() < deadline
@@ -164,7 +166,7 @@ def strike(run: "subprocess.Popen[str]", folder: Path, which: int, number: int) 
 
 
 def ranks_of(pid: int) -> list[int]:
-    """The processes below another that run tinyattn."""
+    """The child processes of another that run tinyattn."""
     found, below = [], [pid]
     for parent in below:
         children = Path(f"/proc/{parent}/task/{parent}/children")
@@ -178,11 +180,11 @@ def ranks_of(pid: int) -> list[int]:
 
 @needs_mpi
 def test_an_error_of_one_process_ends_all(world: Path, tmp_path: Path) -> None:
-    """It would leave the others waiting; one line says what it was."""
+    """Otherwise the others would wait; one line has the error."""
     file = tmp_path / "alone.py"
     file.write_text(
         "import sys\n"
-        "from tinyattn.parallel.ranks import joined\n"
+        "from tinyattn.parallel.mpi import joined\n"
         "from tinyattn.cli import main\n"
         "corpus = sys.argv[1] if joined('cpu').rank else sys.argv[2]\n"
         "sys.argv[1:] = ['pretrain', corpus, *sys.argv[3:]]\n"
@@ -196,25 +198,25 @@ def test_an_error_of_one_process_ends_all(world: Path, tmp_path: Path) -> None:
 
 
 @needs_mpi
-def test_an_error_that_all_meet_is_told_once(tmp_path: Path) -> None:
+def test_an_error_of_all_processes_is_printed_once(tmp_path: Path) -> None:
     done = call(2, "pretrain", tmp_path / "none.txt", "--out", tmp_path / "out")
     assert done.returncode != 0 and done.stderr.count("none.txt: no such file") == 1
 
 
 @needs_mpi
 @pytest.mark.parametrize("name", ["quickstart", "info"])
-def test_what_cannot_be_shared_is_refused(name: str) -> None:
+def test_settings_that_cannot_be_shared_are_refused(name: str) -> None:
     done = call(2, name)
     assert done.returncode == 2
     assert f"can share pretrain, finetune and train, not {name}; leave out mpiexec" in done.stderr
 
 
 @needs_mpi
-def test_processes_that_were_told_different_things_say_so(world: Path, tmp_path: Path) -> None:
+def test_processes_with_different_settings_raise_an_error(world: Path, tmp_path: Path) -> None:
     file = tmp_path / "differ.py"
     file.write_text(
         "import sys\n"
-        "from tinyattn.parallel.ranks import joined\n"
+        "from tinyattn.parallel.mpi import joined\n"
         "from tinyattn.cli import main\n"
         "sys.argv += [sys.argv.pop(1), str(int(sys.argv.pop(1)) + joined('cpu').rank)]\n"
         "main()\n"
@@ -227,11 +229,11 @@ def test_processes_that_were_told_different_things_say_so(world: Path, tmp_path:
             capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
         assert done.returncode != 0 and "Traceback" not in done.stderr
-        assert done.stderr.count("processes of this run have not the same settings, data,") == 1
+        assert done.stderr.count("processes of this run differ in settings, data,") == 1
         assert not (tmp_path / "out" / CHECKPOINT).exists()
 
 
-def test_alone_there_is_nobody_to_wait_for() -> None:
+def test_a_single_process_waits_for_no_other() -> None:
     for ranks in (all_ranks(np), all_ranks(np, "cuda")):
         assert type(ranks) is Ranks and ranks.writes
         assert ranks.any_of(True) and not ranks.any_of(False)
@@ -239,7 +241,7 @@ def test_alone_there_is_nobody_to_wait_for() -> None:
 
 @pytest.fixture
 def alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
-    """An environment in which nobody has started several processes, and no mpi4py."""
+    """An environment of a single process, without mpi4py."""
     for name in (*LAUNCHED, *NEIGHBOURS, *PLACE):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setitem(sys.modules, "mpi4py", None)
@@ -249,10 +251,10 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
 
 
 @pytest.mark.parametrize("name", LAUNCHED)
-def test_what_a_scheduler_left_in_the_environment_is_named(
+def test_variables_of_a_scheduler_in_the_environment_are_named(
     alone: pytest.MonkeyPatch, name: str, tmp_path: Path
 ) -> None:
-    """A number above 1 without MPI, and what is no number; nothing, and 1, are nobody."""
+    """A number above 1 without MPI, and invalid values; no value and 1 mean a single process."""
     for text in ("", " ", "1"):
         alone.setenv(name, text)
         joined.cache_clear()
@@ -264,20 +266,22 @@ def test_what_a_scheduler_left_in_the_environment_is_named(
         with pytest.raises(MissingMPI, match=f"{rule} .* unset it to"):
             all_ranks(np)
     alone.setenv(name, "4")
-    with pytest.raises(MissingMPI, match=f"mpi4py is missing; .* alone, unset {name}, which says"):
+    with pytest.raises(MissingMPI, match=f"mpi4py is missing; .* alone, unset {name}, which is"):
         all_ranks(np)
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("one\ntwo\n")
     for words, message in [
-        (["info"], f"not info; leave out mpiexec; if it is to run alone, unset {name}, which says"),
-        (["pretrain", str(corpus)], f"mpi4py is missing; .* alone, unset {name}, which says 4"),
+        (["info"], f"not info; leave out mpiexec; to run alone, unset {name}, which is"),
+        (["pretrain", str(corpus)], f"mpi4py is missing; .* alone, unset {name}, which is 4"),
     ]:
-        said = CliRunner().invoke(main, words)
-        assert said.exit_code == 2 and re.search(message, said.stderr), said.stderr
-        assert said.stderr.count("\n") == 1
+        result = CliRunner().invoke(main, words)
+        assert result.exit_code == 2 and re.search(message, result.stderr), result.stderr
+        assert result.stderr.count("\n") == 1
 
 
-def test_neighbours_and_places_count_where_there_are_others(alone: pytest.MonkeyPatch) -> None:
+def test_the_number_of_processes_and_the_rank_with_several_processes(
+    alone: pytest.MonkeyPatch,
+) -> None:
     for name in (*NEIGHBOURS, *PLACE):
         alone.setenv(name, "x")
     assert default_workers(ALONE) == default_workers(Ranks()) == available_cores()
@@ -292,7 +296,7 @@ def test_neighbours_and_places_count_where_there_are_others(alone: pytest.Monkey
     assert default_workers(others) == 1
 
 
-def test_an_mpi_that_sees_others_says_how_to_run_alone(alone: pytest.MonkeyPatch) -> None:
+def test_the_error_of_mpi_names_how_to_run_a_single_process(alone: pytest.MonkeyPatch) -> None:
     mpi = SimpleNamespace(COMM_WORLD=SimpleNamespace(rank=0, size=1))
     alone.setitem(sys.modules, "mpi4py", SimpleNamespace(MPI=mpi))
     alone.setenv("SLURM_STEP_NUM_TASKS", "4")
@@ -302,15 +306,15 @@ def test_an_mpi_that_sees_others_says_how_to_run_alone(alone: pytest.MonkeyPatch
         def MPI(self) -> Any:
             raise RuntimeError("cannot load MPI library\nlibmpi.so: no such file")
 
-    with pytest.raises(MissingMPI, match=r"4 processes were started, and mpi4py sees 1: .*, unset "
-                                         r"SLURM_STEP_NUM_TASKS, which says 4"):  # fmt: skip
+    with pytest.raises(MissingMPI, match=r"started 4 processes, but mpi4py finds 1: .*, unset "
+                                         r"SLURM_STEP_NUM_TASKS, which is 4"):  # fmt: skip
         all_ranks(np)
     alone.setitem(sys.modules, "mpi4py", WithoutLibrary())
     with pytest.raises(MissingMPI, match=r"finds no MPI; .* alone, unset SLURM_STEP_NUM_TASKS"):
         all_ranks(np)
 
 
-def test_without_mpi4py_it_is_said_what_to_install(
+def test_the_error_without_mpi4py_names_what_to_install(
     monkeypatch: pytest.MonkeyPatch, world: Path, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(sys.modules, "mpi4py", None)

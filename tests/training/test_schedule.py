@@ -1,4 +1,4 @@
-"""Schedules: start, peak and end are where they are said to be, and A5's cosine is not stopped."""
+"""Schedules: start, peak and end are right, and A5's cosine continues after its end."""
 
 import math
 
@@ -12,10 +12,10 @@ COMMON = ["constant", "linear", "cosine"]
 
 
 @given(st.sampled_from(COMMON), st.integers(0, 20), st.integers(0, 40), st.floats(0, 1))
-def test_up_to_the_peak_then_down_to_the_floor(
+def test_up_to_the_peak_then_down_to_the_minimum(
     name: str, warmup: int, end: int, floor: float
 ) -> None:
-    """Also for a run that ends before, or exactly with, its warm-up: no step stands still."""
+    """Also for a run that ends before its warm-up, or exactly with it: no rate is 0."""
     schedule = Schedule(name, learning_rate=2.0, warmup=warmup, end=end, floor=floor)
     rates = [schedule(step) for step in range(max(warmup, end) + 2)]
     assert 0 < rates[0] <= rates[warmup] == max(rates) == 2.0
@@ -32,11 +32,11 @@ def test_a_quarter_of_the_way_down(name: str, share: float) -> None:
     assert schedule(35) == pytest.approx(0.2 + 0.8 * share)
 
 
-def test_a5s_cosine_climbs_again_behind_its_end() -> None:
+def test_a5s_cosine_rises_again_after_its_end() -> None:
     schedule = Schedule("a5-cyclic", learning_rate=1.0, warmup=100, end=1100)
     steps = {step: schedule(step, tokens=tokens) for step, tokens in
              [(0, 0), (1, 50), (2, 100), (3, 600), (4, 1100), (5, 1600), (6, 2100)]}  # fmt: skip
-    # The first step runs before any token is counted, and A5 starts at the full rate.
+    # The first step comes before any token is counted, and A5 starts with the full learning rate.
     assert steps == pytest.approx({0: 1, 1: 0.5, 2: 1, 3: 0.5, 4: 0.1, 5: 0.5, 6: 1})
 
 
@@ -52,6 +52,6 @@ def test_a5s_cosine_climbs_again_behind_its_end() -> None:
     ],
     ids=str,
 )
-def test_what_makes_no_schedule_is_refused(wrong: dict) -> None:
+def test_invalid_schedules_are_refused(wrong: dict) -> None:
     with pytest.raises(ValueError, match=r"must be"):
         Schedule(**{"name": "linear", "learning_rate": 1.0, **wrong})

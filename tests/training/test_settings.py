@@ -1,4 +1,4 @@
-"""Settings: nothing is misspelt, mistyped or out of range without a word."""
+"""Settings: misspelt names, wrong types and values out of range raise errors."""
 
 import inspect
 import json
@@ -16,8 +16,8 @@ from tinyattn.data import Cloze, Corruption, make_world
 from tinyattn.limits import MOST, MOST_SEED
 from tinyattn.models import GPT, GPTConfig
 from tinyattn.names import ELSEWHERE
-from tinyattn.noise import Noise
 from tinyattn.parsing import Parser, ParserConfig, split
+from tinyattn.rng import DropoutRNG
 from tinyattn.tasks import RunOptions, TextExamples, probe
 from tinyattn.tasks.recipe import TABLES, DataSettings, home_of
 from tinyattn.tensor import OPS
@@ -26,7 +26,7 @@ from tinyattn.training.settings import SettingError, TrainSettings, build
 
 
 @pytest.mark.parametrize(
-    ("kind", "values", "message"),
+    ("settings", "values", "message"),
     [
         (TrainSettings, {"rate": 1.0}, r"no setting 'rate'"),
         (TrainSettings, {"epoch": 3}, r"no setting 'epoch'; did you mean 'epochs'\?"),
@@ -65,22 +65,22 @@ from tinyattn.training.settings import SettingError, TrainSettings, build
         (GPTConfig, {"vocabulary": 9, "layers": 9999, "width": 2**20}, r"of 9999 layers .* a comp"),
         (GPTConfig, {"vocabulary": 2**31 - 1, "width": 2**14}, r"a computer can address"),
         (GPTConfig, {"vocabulary": 9, "context": 2**25}, r"context must be at most 16777216; got"),
-        (ParserConfig, {"symbols": 9, "relations": 2**30, "label_width": 999}, r"a parser of 2 "),
+        (ParserConfig, {"vocabulary": 9, "relations": 2**30, "label_width": 999}, r"a parser of 2"),
         (GPTConfig, {"vocabulary": 9, "heads": 7}, r"heads must divide width 256; got 7"),
         (GPTConfig, {}, r"vocabulary"),
     ],
 )  # fmt: skip
-def test_a_wrong_setting_is_named(kind: type, values: dict, message: str) -> None:
+def test_a_wrong_setting_is_named(settings: type, values: dict, message: str) -> None:
     with pytest.raises(SettingError, match=f"^here: .*{message}"):
-        build(kind, values, "here")
+        build(settings, values, "here")
 
 
-def test_a_whole_number_will_do_for_a_float() -> None:
+def test_an_integer_is_accepted_as_a_float() -> None:
     settings = build(TrainSettings, {"learning_rate": 1}, "here")
     assert settings.learning_rate == 1.0 and type(settings.learning_rate) is float
 
 
-def test_a_recipe_sets_the_numbers_of_its_optimisers() -> None:
+def test_a_recipe_sets_the_hyperparameters_of_its_optimizers() -> None:
     model = GPT(GPTConfig(vocabulary=3, layers=1, heads=1, width=2))
     settings = TrainSettings(momentum=0.5, beta1=0.6, beta2=0.7, eps=1e-3)
     muon, rest = settings.make_optimizers(model)
@@ -90,7 +90,7 @@ def test_a_recipe_sets_the_numbers_of_its_optimisers() -> None:
     assert type(sgd).__name__ == "SGD" and sgd.given == {"momentum": 0.5}
 
 
-def test_steps_come_before_epochs() -> None:
+def test_steps_have_priority_over_epochs() -> None:
     assert TrainSettings(epochs=3).total_steps(per_epoch=7) == 21
     assert TrainSettings(epochs=3, steps=5).total_steps(per_epoch=7) == 5
 
@@ -98,25 +98,25 @@ def test_steps_come_before_epochs() -> None:
 SETTINGS: list[Any] = [
     TrainSettings(), DataSettings(cloze=0.5), Penalty(focus=1.0, near=1.0),
     Corruption(), Cloze(share=0.5, cue=3, asked=3, inline=0.5, longest=9),
-    GPTConfig(vocabulary=9), ParserConfig(symbols=9, relations=3),
+    GPTConfig(vocabulary=9), ParserConfig(vocabulary=9, relations=3),
 ]  # fmt: skip
 NUMBERS = [(settings, field.name, field.type) for settings in SETTINGS
            for field in fields(settings) if field.type in ("int", "float")]  # fmt: skip
 each_number = pytest.mark.parametrize(
-    ("settings", "name", "kind"), NUMBERS, ids=[f"{type(s).__name__}.{n}" for s, n, _ in NUMBERS]
+    ("settings", "name", "number"), NUMBERS, ids=[f"{type(s).__name__}.{n}" for s, n, _ in NUMBERS]
 )
 
 
-def test_every_table_of_a_recipe_is_tried() -> None:
+def test_every_table_of_a_recipe_is_tested() -> None:
     assert {*TABLES.values()} <= {type(settings) for settings in SETTINGS}
 
 
 @each_number
-def test_a_number_that_cannot_be_meant_is_named(settings: Any, name: str, kind: str) -> None:
-    """Below the range, above it, no number, none at all: in Python as in a file."""
+def test_a_number_out_of_range_is_named(settings: Any, name: str, number: str) -> None:
+    """Below the range, above it, not a number, None: in Python and in a file."""
     wrong: list[Any] = [-1, math.nan, math.inf, -math.inf, 10**400, "3", None, True]
-    wrong += [MOST + 1, 2.5] if kind == "int" else [1e39, 1e300]
-    called = "(share|cloze)" if name == "share" else name  # as the table of a recipe calls it
+    wrong += [MOST + 1, 2.5] if number == "int" else [1e39, 1e300]
+    called = "(share|cloze)" if name == "share" else name  # its name in the table of a recipe
     for value in wrong:
         with pytest.raises((ValueError, SettingError), match=rf"(?=.*\b{called}\b).*must be"):
             replace(settings, **{name: value})
@@ -126,11 +126,11 @@ def test_a_number_that_cannot_be_meant_is_named(settings: Any, name: str, kind: 
 
 
 @each_number
-def test_a_number_of_numpy_becomes_one_of_python(settings: Any, name: str, kind: str) -> None:
+def test_a_numpy_scalar_becomes_a_python_number(settings: Any, name: str, number: str) -> None:
     """So that it can be written into a checkpoint as JSON."""
     value = getattr(settings, name)
-    made = replace(settings, **{name: np.int64(value) if kind == "int" else np.float32(value)})
-    assert type(getattr(made, name)).__name__ == kind
+    made = replace(settings, **{name: np.int64(value) if number == "int" else np.float32(value)})
+    assert type(getattr(made, name)).__name__ == number
     assert json.loads(json.dumps(asdict(made)))[name] == pytest.approx(value)
 
 
@@ -146,7 +146,7 @@ TREES = [[], []]
 SEEDED: dict[str, Callable[[int], Any]] = {
     "GPT": lambda seed: GPT(GPTConfig(vocabulary=3, layers=1, heads=1, width=2), seed=seed),
     "Parser": lambda seed: Parser(ParserConfig(4, 1, heads=1, width=2), seed=seed),
-    "Noise": Noise,
+    "DropoutRNG": DropoutRNG,
     "RunOptions": lambda seed: RunOptions(folder=None, seed=seed),  # type: ignore[arg-type]
     "Fit": lambda seed: Fit(TrainSettings(), None, {}, seed=seed),  # type: ignore[arg-type]
     "examples": lambda seed: TextExamples(np.arange(9), 2, batch=1, seed=seed).epoch(0),
@@ -159,7 +159,7 @@ SEEDED: dict[str, Callable[[int], Any]] = {
 
 @pytest.mark.parametrize("name", SEEDED)
 def test_seeds_have_64_bits(name: str) -> None:
-    """More would be cut off where bits are mixed, and two seeds would give one run."""
+    """More bits would be ignored by the random generator, and two seeds would give one run."""
     SEEDED[name](MOST_SEED)
     for seed in (MOST_SEED + 1, -1):
         with pytest.raises(ValueError, match="seed must be"):
@@ -168,7 +168,7 @@ def test_seeds_have_64_bits(name: str) -> None:
         SEEDED[name](1.5)  # type: ignore[arg-type]
 
 
-def test_names_from_elsewhere_lead_to_a_setting_or_another_name_of_ours() -> None:
+def test_names_of_other_libraries_lead_to_a_setting() -> None:
     of_ops = {name for op in OPS.values() for name in inspect.signature(op).parameters}
     others = {"cpu", "cuda", "from", "multihead"} | {name for name in of_ops if not home_of(name)}
     assert all(home_of(name).endswith(f".{name}") for name in {*ELSEWHERE} - others)

@@ -1,4 +1,4 @@
-"""One step: the same whoever shares the work, clipped as one gradient, and never half taken."""
+"""One step: the same for any number of workers, with gradient clipping, and never partial."""
 
 import time
 from collections.abc import Iterator
@@ -9,15 +9,15 @@ import pytest
 
 from tinyattn.data import PAD, Batch, pad_rows
 from tinyattn.models import GPT, GPTConfig
-from tinyattn.noise import Noise
 from tinyattn.parallel import shards as module
 from tinyattn.parallel.flat import flat_of
 from tinyattn.parallel.shards import BatchTooLarge
 from tinyattn.parallel.shards import ShardedStep as Step
+from tinyattn.rng import DropoutRNG
 from tinyattn.tasks.knowledge import language_model_loss
 from tinyattn.tensor import Tensor, gradients
+from tinyattn.training.optimizer_table import make_optimizers
 from tinyattn.training.optimizers import SGD
-from tinyattn.training.registry import make_optimizers
 from tinyattn.training.step import Step as PlainStep
 
 
@@ -33,7 +33,7 @@ def ragged(seed: int = 0) -> Batch:
 
 
 class Recorder(SGD):
-    """Stands in for an optimiser: keeps the gradients it is given and moves nothing."""
+    """An optimizer that records its gradients and changes no parameter."""
 
     alone = "parameter"
 
@@ -44,7 +44,7 @@ class Recorder(SGD):
 def gradient(
     model: GPT, batch: Batch, *, workers: int = 1, clip: float = 1e9, seed: int = 0, step: int = 0
 ) -> np.ndarray:
-    """The gradient that two optimisers get to see, end to end."""
+    """The gradient that two optimizers get, concatenated."""
     named = list(model.named_parameters())
     recorders: list[Any] = [Recorder(named[::2]), Recorder(named[1::2])]
     loss = language_model_loss(model)
@@ -63,15 +63,15 @@ def sharding(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.usefixtures("sharding")
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
 @pytest.mark.parametrize("workers", [2, 3, 11, 20])
-def test_any_number_of_workers_finds_the_same_gradient(dropout: float, workers: int) -> None:
-    """With dropout too: a row is dropped from alike wherever it is computed."""
+def test_any_number_of_workers_gives_the_same_gradient(dropout: float, workers: int) -> None:
+    """With dropout too: a row has the same dropout mask wherever it is computed."""
     alone = gradient(tiny(dropout), ragged(), workers=1)
     shared = gradient(tiny(dropout), ragged(), workers=workers)
     np.testing.assert_allclose(shared, alone, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.usefixtures("sharding")
-def test_the_same_number_of_workers_finds_the_same_bits() -> None:
+def test_the_same_number_of_workers_gives_the_same_bits() -> None:
     first, *others = (gradient(tiny(0.1), ragged(), workers=3) for _ in range(4))
     for other in others:
         np.testing.assert_array_equal(first, other)
@@ -79,16 +79,16 @@ def test_the_same_number_of_workers_finds_the_same_bits() -> None:
 
 @pytest.mark.usefixtures("sharding")
 @pytest.mark.parametrize("slow", ["the first", "the others"])
-def test_who_is_late_does_not_change_a_bit(slow: str) -> None:
-    """Gradients are added in the order of the shards, not in that in which they come."""
+def test_a_slow_worker_changes_no_bit(slow: str) -> None:
+    """Gradients are added in the order of the shards, not in the order of completion."""
     model, batch = tiny(), ragged()
     plain = language_model_loss(model)
 
-    def late(part: Batch, noise: Noise | None, divisor: float) -> Tensor:
-        assert noise is not None
-        if (noise.first_row == 0) == (slow == "the first"):
+    def late(part: Batch, dropout_rng: DropoutRNG | None, divisor: float) -> Tensor:
+        assert dropout_rng is not None
+        if (dropout_rng.first_row == 0) == (slow == "the first"):
             time.sleep(0.02)
-        return plain(part, noise, divisor)
+        return plain(part, dropout_rng, divisor)
 
     recorders: list[Any] = [Recorder(list(model.named_parameters()))]
     with Step(late, recorders, clip=1e9, workers=3) as take:
@@ -99,11 +99,11 @@ def test_who_is_late_does_not_change_a_bit(slow: str) -> None:
     np.testing.assert_array_equal(recorders[0].seen, late_gradient)
 
 
-def test_what_goes_wrong_in_a_worker_is_told_and_the_next_step_is_right() -> None:
+def test_an_error_in_a_worker_is_raised_and_the_next_step_is_right() -> None:
     model, batch = tiny(), ragged()
     plain = language_model_loss(model)
 
-    def broken(part: Batch, noise: Noise | None, divisor: float) -> Tensor:
+    def broken(part: Batch, dropout_rng: DropoutRNG | None, divisor: float) -> Tensor:
         raise KeyError("lost")
 
     recorders: list[Any] = [Recorder(list(model.named_parameters()))]
@@ -129,7 +129,7 @@ def test_the_gradient_is_that_of_the_whole_batch() -> None:
     np.testing.assert_allclose(gradient(model, batch, workers=2), flat, rtol=1e-4, atol=1e-6)
 
 
-def test_seed_and_step_decide_the_dropout() -> None:
+def test_seed_and_step_determine_the_dropout() -> None:
     same = gradient(tiny(0.3), ragged(), seed=1, step=3)
     np.testing.assert_array_equal(gradient(tiny(0.3), ragged(), seed=1, step=3), same)
     assert (gradient(tiny(0.3), ragged(), seed=2, step=3) != same).any()
@@ -145,7 +145,7 @@ def test_the_gradient_is_clipped_over_all_optimizers_together() -> None:
     np.testing.assert_array_equal(gradient(tiny(), ragged(), clip=1.01 * norm), free)
 
 
-def test_a_step_reports_loss_and_norm_from_before_it() -> None:
+def test_a_step_returns_loss_and_norm_from_before_it() -> None:
     model, batch = tiny(), ragged()
     norm = float(np.linalg.norm(gradient(model, batch)))
     loss = language_model_loss(model)
@@ -158,17 +158,17 @@ def test_a_step_reports_loss_and_norm_from_before_it() -> None:
 
 @pytest.mark.parametrize("name", ["adamw", "muon"])
 @pytest.mark.parametrize("poison", ["loss", "gradient", "endless gradient"])
-def test_a_step_into_nothing_is_not_taken(name: str, poison: str) -> None:
-    """One bad shard of many is enough to stop, and parameters and moments stay as they were."""
+def test_a_step_that_is_not_finite_is_not_taken(name: str, poison: str) -> None:
+    """One shard that is not finite is enough; parameters and optimizer state do not change."""
     model, batch = tiny(), ragged()
     optimizers = make_optimizers(model, name)
     good = language_model_loss(model)
 
-    def bad(part: Batch, noise: Noise | None, divisor: float) -> Tensor:
-        loss = good(part, noise, divisor)
+    def bad(part: Batch, dropout_rng: DropoutRNG | None, divisor: float) -> Tensor:
+        loss = good(part, dropout_rng, divisor)
         if part.inputs.shape[1] < batch.inputs.shape[1]:
-            # The second is the loss itself, but the slope of a square root at 0 is infinite.
-            # The third has a gradient of infinity and nothing else wrong.
+            # The second has a finite loss, but the slope of a square root at 0 is infinite.
+            # The third has only a gradient of infinity.
             return {
                 "loss": lambda: loss * np.nan,
                 "gradient": lambda: loss + (0 * loss) ** 0.5,
@@ -189,53 +189,54 @@ def test_a_step_into_nothing_is_not_taken(name: str, poison: str) -> None:
         for now, then in zip(snapshot(), before, strict=True):
             np.testing.assert_array_equal(now, then)
         step.loss = good
-        assert np.isfinite(step(batch, 1, 0.01).loss)  # and the next good batch can go on
+        assert np.isfinite(step(batch, 1, 0.01).loss)  # and the next batch can be trained on
 
 
-def test_a_batch_with_nothing_to_train_moves_nothing() -> None:
+def test_a_batch_without_targets_changes_nothing() -> None:
     batch = Batch(ragged().inputs, np.full_like(ragged().targets, PAD))
     np.testing.assert_array_equal(gradient(tiny(), batch, workers=2), 0)
 
 
-def test_a_batch_that_is_too_large_for_a_gpu_is_told_which_would_fit(
+def test_the_error_for_a_batch_that_is_too_large_for_a_gpu_names_one_that_fits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A loss that has room for three texts stands for the GPU; a step names no command's option."""
+    """A loss for at most three sequences replaces the GPU; a step names no option of a command."""
     monkeypatch.setattr(module, "on_gpu", lambda xp: True)
     model, room = tiny(), 3
     known = language_model_loss(model)
 
-    def loss(batch: Batch, noise: Noise | None, divisor: float) -> Tensor:
+    def loss(batch: Batch, dropout_rng: DropoutRNG | None, divisor: float) -> Tensor:
         if len(batch.inputs) > room:
             raise MemoryError
-        return known(batch, noise, divisor)
+        return known(batch, dropout_rng, divisor)
 
     batch = ragged()
     with Step(loss, make_optimizers(model, "adamw"), workers=1) as take:
-        with pytest.raises(BatchTooLarge) as told:
+        with pytest.raises(BatchTooLarge) as caught:
             take(batch, 0, 0.1)
-        assert told.value.fits == 2
-        assert (
-            str(told.value) == "a batch of 11 texts is too large for this GPU; one of 2 would fit"
-        )
+        assert caught.value.fits == 2
+        message = "a batch of 11 sequences is too large for this GPU; one of 2 would fit"
+        assert str(caught.value) == message
         room = 0
-        with pytest.raises(BatchTooLarge, match="not even one text of 15 symbols fits") as told:
+        with pytest.raises(
+            BatchTooLarge, match="not even one sequence of 15 tokens fits"
+        ) as caught:
             take(batch, 0, 0.1)
-        assert told.value.fits == 0
+        assert caught.value.fits == 0
 
 
-BOTH = pytest.mark.parametrize("kind", [PlainStep, Step])
+BOTH = pytest.mark.parametrize("made", [PlainStep, Step])
 
 
 @BOTH
 @pytest.mark.parametrize("name", ["sgd", "adamw", "muon"])
-def test_gradients_that_backward_left_before_do_not_count(kind: Any, name: str) -> None:
+def test_gradients_of_an_earlier_backward_are_ignored(made: Any, name: str) -> None:
     found = []
     for left in (None, 100.0):
         model = tiny()
         for parameter in model.parameters():
             parameter.grad = None if left is None else np.full(parameter.shape, left, np.float32)
-        with kind(language_model_loss(model), make_optimizers(model, name)) as take:
+        with made(language_model_loss(model), make_optimizers(model, name)) as take:
             take(ragged(), 0, 0.01)
         assert all(parameter.grad is None for parameter in model.parameters())
         found.append(model.state())
@@ -244,35 +245,35 @@ def test_gradients_that_backward_left_before_do_not_count(kind: Any, name: str) 
 
 
 @BOTH
-def test_a_step_that_failed_leaves_no_gradient(kind: Any) -> None:
+def test_a_step_that_failed_leaves_no_gradient(made: Any) -> None:
     model = tiny()
     good = language_model_loss(model)
-    with kind(lambda *batch: good(*batch) * np.nan, make_optimizers(model, "adamw")) as take:
+    with made(lambda *batch: good(*batch) * np.nan, make_optimizers(model, "adamw")) as take:
         with pytest.raises(FloatingPointError):
             take(ragged(), 0, 0.01)
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
-def test_two_optimizers_may_take_turns_with_the_same_parameters() -> None:
-    """Each has flat arrays of its own; the parameters go to that whose turn it is."""
+def test_two_optimizers_may_alternate_with_the_same_parameters() -> None:
+    """Each has its own flat arrays; the parameters move to those of the active optimizer."""
     ends = []
-    for kind in (Step, PlainStep):
+    for made in (Step, PlainStep):
         model = tiny()
         named = list(model.named_parameters())
         loss, pair = language_model_loss(model), [SGD(named), SGD(named, momentum=0.5)]
-        with kind(loss, pair[:1]) as one, kind(loss, pair[1:]) as other:
+        with made(loss, pair[:1]) as one, made(loss, pair[1:]) as other:
             for step in range(6):
                 (one, other)[step % 2](ragged(), step, 0.1)
         ends.append(np.concatenate([p.data.ravel() for _, p in named]))
     np.testing.assert_allclose(*ends, rtol=0, atol=1e-5)
 
 
-def test_a_leaf_that_no_optimizer_owns_stays_as_it_is() -> None:
+def test_a_leaf_without_an_optimizer_does_not_change() -> None:
     ends = []
-    for kind in (Step, PlainStep):
+    for made in (Step, PlainStep):
         model = tiny()
         named = list(model.named_parameters())
-        with kind(language_model_loss(model), [SGD(named[::2])]) as take:
+        with made(language_model_loss(model), [SGD(named[::2])]) as take:
             take(ragged(), 0, 0.1)
         ends.append(model.state())
     before = tiny().state()
@@ -282,7 +283,7 @@ def test_a_leaf_that_no_optimizer_owns_stays_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("workers", [0, -1])
-def test_a_step_has_a_worker_at_least(workers: int) -> None:
+def test_a_step_has_at_least_one_worker(workers: int) -> None:
     model = tiny()
     with pytest.raises(ValueError, match="workers must be a whole number above 0"):
         Step(language_model_loss(model), make_optimizers(model, "sgd"), workers=workers)

@@ -1,8 +1,8 @@
-"""Chapter 6: one matrix for two.
+"""Chapter 6: bilinear attention, one matrix instead of two.
 
-A score is a query times a key, and both are linear in what they are made of: x Q Kᵀ zᵀ. Only the
-product Q Kᵀ matters, so one matrix can stand for two (derivations/15_bilinear.md). It has more
-numbers, but its rank shows how many of them a head really uses.
+A score is a query times a key, and both are linear in their inputs: x Q Kᵀ zᵀ. Only the product
+Q Kᵀ matters, so one matrix can replace the two (derivations/15_bilinear.md). It has more elements,
+but its rank shows how many dimensions a head really uses.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ from tinyattn.tensor import Tensor
 
 
 class Bilinear(MultiHead):
-    """Attention with one matrix W_h a head in place of Q_h and K_h.
+    """Attention with one matrix W_h per head instead of Q_h and K_h.
 
     Forward: Y_h = softmax((X W_h + u_h) Zᵀ/√C) Z V_h for head h; y = [Y_1 .. Y_H] W + b
     Shapes:  x X (B, T, C), context Z (B, S, C), W_h (C, C), u_h (C,), V_h (C, D) -> y (B, T, C)
     Units:   scores in nats
     Raises:  ValueError if H does not divide C, or shapes do not fit
-    Source:  sheet 003, problems 3 and 5. Differs: u_h, which a bias of the queries leaves behind (a
-             bias of the keys adds the same to all scores of a query, which softmax ignores); and
-             1/√C stays outside W_h, so that a step of the size that suits other matrices suits W_h
+    Source:  answer sheet 003 (a student's published solutions), problems 3 and 5. Differs: u_h
+             comes from the bias of the queries (a bias of the keys adds the same to all scores of a
+             query, which softmax ignores); 1/√C is outside W_h, so that the learning rate of other
+             matrices suits W_h
 
-    W_1 .. W_H stand side by side in `query`, (C, H·C), and u_1 .. u_H in its bias.
+    The weight of `query`, (C, H·C), is W_1 .. W_H side by side, and its bias u_1 .. u_H.
     """
 
     multiply_adds = "H·T·C² + 2·T·C² + H·T²·C + T²·C"
@@ -35,19 +36,19 @@ class Bilinear(MultiHead):
 
     @property
     def query_width(self) -> int:
-        """C: a key is the whole position."""
+        """C: a key is the whole vector of a position."""
         return self.width
 
     def build(self, rng: np.random.Generator) -> None:
-        """Three linear maps: there is none to keys."""
+        """Make three linear maps: to queries, to values, and of the output."""
         C = self.width
         self.scale = 1 / math.sqrt(C)
-        # As Q_h K_hᵀ·√C/√D begins, with A5's N(0, 0.02²) for the entries of Q_h and K_h.
+        # The initial size of Q_h K_hᵀ·√C/√D if Q_h and K_h are N(0, 0.02²), as in CS224N's A5.
         self.query = Linear(C, self.heads * C, rng=rng, init=normal(0.02**2 * math.sqrt(C)))
         self.value, self.out = (Linear(C, C, rng=rng) for _ in range(2))
 
     def queries_and_keys(self, x: Tensor, z: Tensor, start: int = 0) -> tuple[Tensor, Tensor]:
-        """Queries (B, H, T, C), and as keys the positions themselves, (B, 1, S, C)."""
+        """Queries (B, H, T, C), and keys (B, 1, S, C), which are the vectors of the positions."""
         q_BHTC, k_B1SC = split_heads(self.query(x), self.heads), z.expand_dims(1)
         if self.rotary is not None:
             q_BHTC, k_B1SC = self.rotary(q_BHTC, start), self.rotary(k_B1SC, start)
@@ -59,12 +60,12 @@ class Bilinear(MultiHead):
 
 
 def merge(block: MultiHead) -> Bilinear:
-    """The bilinear block with the same outputs; it shares the maps to values and outputs.
+    """The bilinear block with the same outputs. Both blocks share the value and output maps.
 
     Forward: W_h = Q_h K_hᵀ·√C/√D, u_h = K_h b_Q,h·√C/√D
-    Raises:  ValueError for rotary attention: there a score depends on how far apart query and key
-             stand, so no single matrix gives it
-    Source:  sheet 003, problem 5 (a); derivations/15_bilinear.md
+    Raises:  ValueError for rotary attention: there a score depends on the distance of query and
+             key, so no single matrix gives it
+    Source:  answer sheet 003, problem 5 (a); derivations/15_bilinear.md
     """
     if type(block) is not MultiHead:
         raise ValueError(f"merge: needs a MultiHead block; got {type(block).__name__}")
@@ -74,7 +75,7 @@ def merge(block: MultiHead) -> Bilinear:
             "single matrix gives that; train with --positions learned"
         )
     C, H = block.width, block.heads
-    made = Bilinear(C, H, longest=block.longest, rng=np.random.default_rng(0),
+    made = Bilinear(C, H, max_length=block.max_length, rng=np.random.default_rng(0),
                     dropout=block.dropout.rate)  # fmt: skip
     (q, b), (k, _) = _by_head(block.query, H), _by_head(block.key, H)
     ratio = block.scale / made.scale
@@ -89,18 +90,18 @@ def merge(block: MultiHead) -> Bilinear:
 def factor(block: Bilinear) -> MultiHead:
     """The multi-head block whose scores are nearest, in the sense of least squares.
 
-    It shares the maps to values and outputs.
+    Both blocks share the value and output maps.
 
     Forward: [W_h; u_h] ≈ [Q_h; b_Q,h] K_hᵀ·√C/√D, u_h and b_Q,h as one more row, from the D
-             largest singular values, each shared out evenly
-    Raises:  ValueError for rotary attention, which turns other pairs when heads are narrower
+             largest singular values; the root of each is a factor of both matrices
+    Raises:  ValueError for rotary attention, which rotates other pairs if heads are narrower
     Source:  Eckart and Young 1936; exact if [W_h; u_h] has rank D at most, as after `merge`
     """
     if block.rotary is not None:
-        raise ValueError("factor: rotary positions turn all C numbers here, and D of them there")
+        raise ValueError("factor: rotary positions rotate C dimensions here, but D in multi-head")
     C, H = block.width, block.heads
     D = C // H
-    made = MultiHead(C, H, longest=block.longest, rng=np.random.default_rng(0),
+    made = MultiHead(C, H, max_length=block.max_length, rng=np.random.default_rng(0),
                      dropout=block.dropout.rate)  # fmt: skip
     w_HCC, u_HC = _by_head(block.query, H)
     left, size, right = np.linalg.svd(np.concatenate([w_HCC, u_HC[:, None]], axis=1))
@@ -115,7 +116,7 @@ def factor(block: Bilinear) -> MultiHead:
 
 
 def score_parameters(width: int, head_width: int) -> tuple[int, int]:
-    """The numbers in Q_h and K_h together, 2IJ, and in W_h, J², for J = width, I = head_width."""
+    """The sizes of Q_h and K_h together, 2IJ, and of W_h, J², for J = width, I = head_width."""
     return 2 * head_width * width, width * width
 
 
@@ -128,7 +129,7 @@ def _by_head(linear: Linear, heads: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _fill(linear: Linear, weight_CHD: np.ndarray, bias_HD: np.ndarray) -> None:
-    """The opposite: a linear map with these numbers."""
+    """The reverse of `_by_head`: give a linear map these weights and biases."""
     assert linear.bias is not None
     linear.weight = linear.weight.like(weight_CHD.reshape(linear.weight.shape))
     linear.bias = linear.bias.like(bias_HD.reshape(linear.bias.shape))

@@ -1,9 +1,9 @@
-"""Chapter 2: the contract that every attention block keeps.
+"""Chapter 2: the interface of attention blocks.
 
-A block maps x (B, T, C) to a tensor of the same shape. A kind of attention is a class in a file of
-its own, with a line in registry.py: `build` makes its parameters, `forward` says how it attends.
-What it cannot do honestly `cannot` names with the reason, and it is refused (refusals.py); the rest
-it can do. Next: multi-head attention (attention/multihead.py).
+An attention block maps x (B, T, C) to a tensor of the same shape. Each attention type is a subclass
+with a name (attention_types.py). `build` creates its parameters, `forward` computes its output, and
+`cannot` lists the features that it does not support, with the reasons. A call with such a feature
+raises an error (refusals.py). Next: multi-head attention (attention/multihead.py).
 """
 
 from __future__ import annotations
@@ -19,77 +19,78 @@ from tinyattn.tensor import Tensor
 
 if TYPE_CHECKING:
     from tinyattn.attention.cache import KeyValueCache
-    from tinyattn.noise import Noise
+    from tinyattn.rng import DropoutRNG
 
 
 class Call(NamedTuple):
-    """What a call asks for besides x, as `AttentionBlock.__call__` explains it."""
+    """The arguments of a call except x; `AttentionBlock.__call__` explains them."""
 
     context: Tensor | None = None
     allowed: Array | None = None
     causal: bool = False
-    noise: Noise | None = None
+    dropout_rng: DropoutRNG | None = None
     cache: KeyValueCache | None = None
 
     @property
     def start(self) -> int:
-        """The position of x's first row: as many as the cache holds."""
+        """The position of x's first row: the length of the cache, or 0."""
         return self.cache.length if self.cache else 0
 
 
 Check = Callable[..., None]
 check_new: Check = cast(Any, None)
 check_call: Check = cast(Any, None)
-"""Refuse a new block, or a call, that cannot be; refusals.py tells how, and puts them here."""
+"""`check_new` raises an error for an invalid block, `check_call` for an invalid call. refusals.py
+(chapter 6) replaces both Nones at import, as calls.py replaces `plain` in op.py."""
 
 
 class AttentionBlock(Module):
-    """What a model may expect of a block.
+    """The base class of all attention blocks.
 
     Args:
-        width: C.
+        width: C (d_model).
         heads: H; must divide C.
-        longest: the longest sequence it will see, for blocks whose parameters depend on it.
-        rng: where the first values of the parameters come from.
-        dropout: the share of attention weights, and of outputs, that a training pass drops.
-        rotary: makes what turns queries and keys of a width by their positions, such as
-            nn.Rotary; None for none.
-        options: whole numbers, the keywords of the kind's `build`.
-    Raises: ValueError if the block cannot be made so; TypeError for an option it does not have.
+        max_length: maximum length of a sequence, for types whose parameters depend on it.
+        rng: generator of the parameters' initial values.
+        dropout: dropout probability of the attention weights and of the output, in training.
+        rotary: a function of the width D of a query, such as nn.Rotary. It returns a function that
+            rotates queries and keys by their position (derivations/14_rotary.md); None: not used.
+        options: integers, passed to `build`; each type has its own.
+    Raises: ValueError for a value that is not supported; TypeError for an unknown option.
     """
 
-    cannot: ClassVar[dict[str, str]] = {}  # "causal", or another of ABILITIES -> why not
-    multiply_adds: ClassVar[str]  # of one sequence forward, a formula in the letters of `sizes`
-    kept_numbers: ClassVar[str]  # for backward: queries, keys, values, answers, perhaps weights
-    __signature__: ClassVar[Any]  # with the options of `build`, for those who look (refusals.py)
+    cannot: ClassVar[dict[str, str]] = {}  # feature, one of ABILITIES (refusals.py) -> reason
+    multiply_adds: ClassVar[str]  # forward, one sequence: a formula such as "4·T·C²" (`sizes`)
+    kept_numbers: ClassVar[str]  # likewise: elements kept for backward, such as q, k, v, y
+    __signature__: ClassVar[Any]  # with the options of `build`, for help() (refusals.py)
 
     def __init__(
         self,
         width: int,
         heads: int,
         *,
-        longest: int,
+        max_length: int,
         rng: np.random.Generator,
         dropout: float = 0.0,
         rotary: Callable[[int], Callable[..., Tensor]] | None = None,
         **options: int,
     ) -> None:
-        self.width, self.heads, self.longest = width, heads, longest
+        self.width, self.heads, self.max_length = width, heads, max_length
         check_new(self, rotary is not None, options)
         self.dropout = Dropout(dropout)
         self.rotary = rotary(self.query_width) if rotary else None
         self.build(rng, **options)
 
     def build(self, rng: np.random.Generator) -> None:
-        """Make the parameters. A kind's own options are keywords behind `rng`, with defaults."""
-        raise NotImplementedError(f"{type(self).__name__}: does not say what its parameters are")
+        """Create the parameters. A type's own options are keywords after `rng`, with defaults."""
+        raise NotImplementedError(f"{type(self).__name__}: has no `build` to create parameters")
 
     def forward(self, x: Tensor, call: Call) -> Tensor:
-        """The answers (B, T, C) to a call that has been checked."""
-        raise NotImplementedError(f"{type(self).__name__}: does not say how it attends")
+        """The output (B, T, C) of a call that has been checked."""
+        raise NotImplementedError(f"{type(self).__name__}: has no `forward` to compute its output")
 
     def weigh(self, x: Tensor, call: Call) -> Tensor:
-        """The attention weights of a call that has been checked."""
+        """The attention weights (B, H, T, S) of a call that has been checked."""
         raise NotImplementedError(f"{type(self).__name__}: has no attention weights")
 
     def __call__(
@@ -99,25 +100,25 @@ class AttentionBlock(Module):
         context: Tensor | None = None,
         allowed: Array | None = None,
         causal: bool = False,
-        noise: Noise | None = None,
+        dropout_rng: DropoutRNG | None = None,
         cache: KeyValueCache | None = None,
     ) -> Tensor:
-        """Let every position of x look at `context` (by default at x itself).
+        """Each position of x attends to x (self-attention) or to `context` (cross-attention).
 
         Args:
-            x: (B, T, C).
-            context: (B, S, C), where keys and values come from.
-            allowed: boolean, broadcasts to (B, H, T, S); True = may attend. A query for which
-                nothing is allowed gets zeros from its heads.
-            causal: whether each position sees only itself and what is before it. With fewer
-                queries than keys the last query stands at the last key.
-            noise: the random bits of a training pass; None means no dropout.
-            cache: what the block keeps of the text before x, which x continues.
+            x: (B, T, C), which gives the queries.
+            context: (B, S, C), which gives keys and values; by default x.
+            allowed: boolean attention mask (PyTorch: attn_mask), True = may attend; broadcasts to
+                (B, H, T, S). The heads' output for a query without an allowed key is 0.
+            causal: whether each position attends only to itself and earlier positions (PyTorch:
+                is_causal). The last query always has the position of the last key.
+            dropout_rng: random bits for dropout, in training; None means no dropout.
+            cache: keys and values of the positions before x; those of x are appended.
         Returns: (B, T, C).
-        Raises: ValueError if shapes do not fit, or if the block cannot do what is asked;
-            RuntimeError for a cache while gradients are recorded.
+        Raises: ValueError if shapes do not fit, or for an unsupported feature; RuntimeError for a
+            cache while gradients are recorded.
         """
-        call = Call(context, allowed, causal, noise, cache)
+        call = Call(context, allowed, causal, dropout_rng, cache)
         check_call(self, x, call)
         return self.forward(x, call)
 
@@ -129,16 +130,16 @@ class AttentionBlock(Module):
         allowed: Array | None = None,
         causal: bool = False,
     ) -> Tensor:
-        """The attention weights of such a call, (B, H, T, S); rows sum to 1, or to 0."""
+        """The weights (B, H, T, S) of a call. The sum of a row is 1, or 0 if fully masked."""
         call = Call(context, allowed, causal)
         check_call(self, x, call)
         return self.weigh(x, call)
 
     @property
     def query_width(self) -> int:
-        """The numbers in a head's query and key, D."""
+        """D, the width of a query or key of one head."""
         return self.width // self.heads
 
     def sizes(self) -> dict[str, int]:
-        """What the letters of its formulas mean, but for T: C, H, and its own."""
+        """The values of the letters C, H and the type's own in the formulas; T is the length."""
         return {"C": self.width, "H": self.heads}

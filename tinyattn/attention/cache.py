@@ -1,8 +1,8 @@
-"""Chapter 3: what is kept of a sequence while it is continued.
+"""Chapter 3: the key-value cache of generation.
 
-A causal block computes for each position what later positions read: keys and values. They do not
-change when the sequence grows, so they are kept. Next: a layer lets positions look around, and then
-each think for itself (models/layer.py).
+In causal attention the keys and values of a position do not change when the sequence grows. So they
+are computed once and kept for the positions that follow. Next: a transformer layer
+(models/layer.py).
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from tinyattn.tensor import Tensor, result
 
 
 class KeyValueCache:
-    """The keys and values that a block has computed so far, for at most `capacity` positions.
+    """The keys and values of an attention block so far, for at most `capacity` positions.
 
-    A block without keys keeps its values only. Room for all positions is set aside at the first
-    use.
+    An attention type without keys (attention/synthesizer.py) stores its values only. Memory for all
+    positions is allocated at the first use.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -25,9 +25,9 @@ class KeyValueCache:
         self._stores: list[Any] = []
 
     def append(self, *tensors: Tensor) -> list[Tensor]:
-        """Add the next T positions to each store (B, H, any, D); returns all there are in each.
+        """Add the next T positions, (B, H, T, D) each; returns all positions so far of each tensor.
 
-        The result is views of the stores, and constants: no gradient goes through a cache.
+        The returned tensors are views of the cache. No gradient flows through them.
         Raises: ValueError beyond the capacity.
         """
         arrays = [tensor.data for tensor in tensors]

@@ -1,7 +1,7 @@
-"""Chapter 6: who can know of whom, found by trying.
+"""Chapter 6: which outputs depend on which inputs, found by experiment.
 
-Blocks say of themselves whether they keep from the future. Here nothing is believed: change the
-input at one position, and see which outputs change.
+A block states whether it can be causal. This file tests that: it changes the input at one position
+and compares the outputs.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ import numpy as np
 
 from tinyattn.attention.block import AttentionBlock
 from tinyattn.graph import no_grad
-from tinyattn.noise import generator
+from tinyattn.rng import generator
 from tinyattn.tensor import Tensor
 
 
 def influence(block: AttentionBlock, length: int, causal: bool, *, seed: int = 0) -> np.ndarray:
-    """Whether output t changes with input s: (T, T) boolean.
+    """Whether output t depends on input s: (T, T) boolean.
 
-    A copy of the block is tried, with other parameters, random and large, in float64: those that
-    training begins with are so small that an influence could be lost in rounding. One that is not
-    there is exactly zero, since a mask multiplies it with zero and all else is computed as before.
+    The test runs a copy of the block with other parameters, random and large, in float64. The
+    initial parameters are so small that an influence could be lost in rounding. If there is no
+    influence, the output does not change at all: the masked weights are exactly zero.
     """
     rng, block = generator(seed), copy.deepcopy(block)
     randomize(block, rng)
-    # As many sequences as positions; number s is changed at position s.
+    # One sequence for each position; sequence s is changed at position s.
     x_TTC = np.tile(rng.standard_normal((length, block.width)), (length, 1, 1))
     changed_TTC, each = x_TTC.copy(), np.arange(length)
     changed_TTC[each, each] = rng.standard_normal((length, block.width))
@@ -40,9 +40,9 @@ def influence(block: AttentionBlock, length: int, causal: bool, *, seed: int = 0
 
 
 def randomize(block: AttentionBlock, rng: np.random.Generator, *, bias: float = 1.0) -> None:
-    """Give a block large random parameters in float64: unlike new ones, these hide nothing.
+    """Give a block large random parameters in float64: initial ones could hide an influence.
 
-    Args: bias: how large biases are.
+    Args: bias: standard deviation of the biases.
     """
     block.astype("float64")
     for parameter in block.parameters():

@@ -1,8 +1,8 @@
-"""Chapter 6: a few positions that read for all.
+"""Chapter 6: latent attention, a few positions that summarize the past for all.
 
-A Perceiver lets a few latent vectors read the whole input, and works on those. A language model
-has to keep the order of time: here the last position of every segment is a latent. It reads
-everything up to itself, and whoever comes later reads the latents instead of the text.
+In a Perceiver a few latent vectors attend to the whole input, and the layers work on those. A
+language model must be causal: here the last position of every segment is a latent. It attends to
+everything up to itself. Later segments attend to the latents instead of the positions before them.
 """
 
 from __future__ import annotations
@@ -15,50 +15,50 @@ import numpy as np
 from tinyattn import ops
 from tinyattn.attention.block import Call
 from tinyattn.attention.multihead import MultiHead, merge_heads, split_heads
-from tinyattn.attention.segments import look_back, look_back_weights
+from tinyattn.attention.segments import segment_attention, segment_weights
 from tinyattn.backend import asarray
 from tinyattn.nn import Linear
-from tinyattn.noise import Noise
+from tinyattn.rng import DropoutRNG
 from tinyattn.tensor import Tensor
 
 
 class Latent(MultiHead):
-    """Causal attention to one's own segment, and to what the past segments' latents have read.
+    """Causal attention to the own segment, and to the latents of earlier segments.
 
-    Forward: the latent of segment j, at its last position t = (j + 1)·K - 1, reads the whole past:
-             z_j = [.. softmax(x_t Q_h (X_≤t K_h)ᵀ/√D) X_≤t V_h ..]; a query of segment i sees the
-             keys z_j K' and values z_j V' of all j < i, and in its own segment every position up
-             to itself
+    Forward: the latent of segment j, at its last position t = (j + 1)·K - 1, attends to the whole
+             past: z_j = [.. softmax(x_t Q_h (X_≤t K_h)ᵀ/√D) X_≤t V_h ..]; a query of segment i
+             attends to the keys z_j K' with values z_j V' of all j < i, and in its own segment to
+             every position up to itself
     Shapes:  x X (B, T, C), Q_h, K_h, V_h (C, D), K', V', W (C, C) -> y (B, T, C)
     Units:   scores in nats
-    Raises:  ValueError if it is not asked to be causal, or if H does not divide C
-    Source:  Hawthorne and others 2022 (Perceiver AR), section 3.1. Differs: they put latents at the
-             last positions only, which alone predict; with one in every segment every position
-             predicts, and what it predicts does not depend on how long the text will become
+    Raises:  ValueError for a call that is not causal, or if H does not divide C
+    Source:  Hawthorne and others 2022 (Perceiver AR), section 3.1. Differs: there only the last
+             positions are latents, and only they predict. With a latent in every segment, every
+             position predicts, and its prediction does not depend on the length of the sequence
 
     Args:
-        segment: K; 0 stands for √longest, which makes about the least work.
+        segment: K, positions per segment; 0 means √max_length, which needs about the least work.
     """
 
     cannot: ClassVar[dict[str, str]] = {
-        "bidirectional": "it is made for the past",
-        "context": "segments are cut from its own sequence",
-        "padding": "it is causal: what fills a text up stands behind it and is not seen",
-        "mask": "a latent reads for all queries that come later",
-        "cache": "a segment has a latent only when it is finished",
-        "near": "its weights are on latents, which have read everything before them",
+        "bidirectional": "it is causal by construction",
+        "context": "its segments are parts of its own sequence",
+        "padding": "it is causal: padding is after the sequence, where no query attends to it",
+        "mask": "all later queries attend to the same latents",
+        "cache": "a segment has a latent only when it is complete",
+        "near": "its weights are on latents, which summarize all positions before them",
     }
     multiply_adds = "4·T·C² + 2·T/K·C² + 2·T/K·T·C + 2·T·(K + T/K)·C"
     kept_numbers = "6·T·C + 3·T/K·C + 2·T/K·T/K·C"
 
     def build(self, rng: np.random.Generator, *, segment: int = 0) -> None:
-        """Those of multi-head attention, and K' and V'."""
+        """Make the parameters of multi-head attention, and K' and V'."""
         super().build(rng)
         if segment < 0:
             raise ValueError(
-                f"Latent: segment must be at least 1, or 0 for √longest; got {segment}"
+                f"Latent: segment must be at least 1, or 0 for √max_length; got {segment}"
             )
-        self.segment = min(segment or round(math.sqrt(self.longest)), self.longest)
+        self.segment = min(segment or round(math.sqrt(self.max_length)), self.max_length)
         self.latent_key, self.latent_value = (
             Linear(self.width, self.width, rng=rng) for _ in range(2)
         )
@@ -68,35 +68,38 @@ class Latent(MultiHead):
         return super().sizes() | {"K": self.segment}
 
     def attend(self, q_BHTD: Tensor, k_BHSD: Tensor, v_BHSE: Tensor, call: Call) -> Tensor:
-        """What each query reads from the latents and from its own segment."""
-        z_BLC = self._read(q_BHTD, k_BHSD, v_BHSE, call.noise)
-        return look_back(
+        """The output of each query: it attends to earlier latents and to its own segment."""
+        z_BLC = self._latents(q_BHTD, k_BHSD, v_BHSE, call.dropout_rng)
+        return segment_attention(
             q_BHTD, k_BHSD, v_BHSE, self._latent_keys(z_BLC),
             split_heads(self.latent_value(z_BLC), self.heads),
-            K=self.segment, scale=self.scale, dropout=self.dropout.rate, noise=call.noise,
+            K=self.segment, scale=self.scale,
+            dropout=self.dropout.rate, dropout_rng=call.dropout_rng,
         )  # fmt: skip
 
     def weigh(self, x: Tensor, call: Call) -> Tensor:
         """The weights on the T positions, then on the L latents: (B, H, T, T + L)."""
         q_BHTD, k_BHSD = self.queries_and_keys(x, x)
-        z_BLC = self._read(q_BHTD, k_BHSD, split_heads(self.value(x), self.heads), None)
-        return look_back_weights(
+        z_BLC = self._latents(q_BHTD, k_BHSD, split_heads(self.value(x), self.heads), None)
+        return segment_weights(
             q_BHTD, k_BHSD, self._latent_keys(z_BLC), K=self.segment, scale=self.scale
         )
 
-    def _read(self, q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor, noise: Noise | None) -> Tensor:
-        """What the latents have read of the text: (B, L, C), L = ⌊T/K⌋."""
+    def _latents(
+        self, q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor, dropout_rng: DropoutRNG | None
+    ) -> Tensor:
+        """The latents, which have attended to the positions up to them: (B, L, C), L = ⌊T/K⌋."""
         K, T = self.segment, q_BHTD.shape[2]
         ends = np.arange(K - 1, T, K)
         past = asarray(np.arange(T) <= ends[:, None], device=q_BHTD.device)
         z_BHLD = ops.attention(
             q_BHTD[:, :, K - 1 :: K], k_BHTD, v_BHTD, past,
-            scale=self.scale, dropout=self.dropout.rate, noise=noise,
+            scale=self.scale, dropout=self.dropout.rate, dropout_rng=dropout_rng,
         )  # fmt: skip
         return merge_heads(z_BHLD)
 
     def _latent_keys(self, z_BLC: Tensor) -> Tensor:
-        """(B, H, L, D); with rotary positions a latent stands at the end of its segment."""
+        """(B, H, L, D); with rotary positions a latent has the position of its segment's end."""
         k_BHLD = split_heads(self.latent_key(z_BLC), self.heads)
         if self.rotary is not None:
             k_BHLD = self.rotary(k_BHLD, self.segment - 1, step=self.segment)

@@ -1,9 +1,8 @@
-"""Chapter 2: who may look at whom.
+"""Chapter 2: attention masks, or which positions a query may attend to.
 
-Modules work on each position alone; attention lets positions look at each other. A mask says who
-may: a boolean array called `allowed`, True where query t may attend to key s. There is no other
-convention in this package. Next: the contract that every attention block keeps
-(attention/block.py).
+Attention connects positions; all other layers treat each position separately. An attention mask is
+a boolean array, always called `allowed` (PyTorch: attn_mask), which is True where query t may
+attend to key s. Next: the interface of attention blocks (attention/block.py).
 """
 
 from __future__ import annotations
@@ -16,25 +15,25 @@ from tinyattn.backend import Array
 
 
 def causal(queries: int, keys: int, *, align: str = "end", xp: Any = np) -> Array:
-    """No query may look into its future.
+    """The causal mask: a query may attend to keys up to its own position, not to later ones.
 
-    With as many queries as keys there is one such mask. Otherwise the queries have to be placed:
+    If there are more or fewer keys than queries, `align` says which positions the queries have:
 
-    - align="end": the last query stands at the last key. So it is when text is continued and the
-      earlier keys come from a cache. With more queries than keys, the first ones see nothing.
-    - align="start": the first query stands at the first key, so query t sees keys 0..t. So it is
-      in A5's Perceiver.
+    - "end": the last query has the position of the last key, as in generation with a cache. If
+      there are more queries than keys, the first queries may attend to no key.
+    - "start": the first query has the position of the first key, so query t may attend to keys
+      0..t, as in PyTorch's is_causal and in a Perceiver (models/perceiver.py).
 
     Shapes: (T, S). Raises: ValueError for another alignment.
     """
     if align not in ("end", "start"):
         raise ValueError(f"causal: align must be 'end' or 'start'; got {align!r}")
-    shift = keys - queries if align == "end" else 0
-    return xp.arange(keys)[None, :] <= xp.arange(queries)[:, None] + shift
+    offset = keys - queries if align == "end" else 0
+    return xp.arange(keys)[None, :] <= xp.arange(queries)[:, None] + offset
 
 
 def padding(lengths: Any, keys: int) -> np.ndarray:
-    """Only the first `lengths[b]` keys of sequence b are real.
+    """The padding mask: True for the first `lengths[b]` keys of sequence b, False for padding.
 
     Shapes: lengths (B,) -> (B, 1, 1, S), which broadcasts over heads and queries.
     """

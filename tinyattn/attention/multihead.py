@@ -1,9 +1,9 @@
 """Chapter 2: multi-head attention.
 
-One head can look for one thing. Several heads, each in its own slice of the width, look for several
-things at once, and a last linear map puts their answers together. Kinds that differ from this one
-only in who looks at whom replace its method `attend`. Next: layer normalisation
-(ops/normalization.py).
+A head computes one weighted mean of the values for each query. H heads, each with its own part of
+the width C, compute H such means, and a linear map (the output projection) combines them. Without
+`context` this is self-attention, with it cross-attention. An attention type overrides `attend` if
+it only changes which positions a query attends to. Next: layer norm (ops/normalization.py).
 """
 
 from __future__ import annotations
@@ -21,40 +21,39 @@ from tinyattn.tensor import Tensor
 
 
 class MultiHead(AttentionBlock):
-    """Scaled dot-product attention in H heads.
+    """Scaled dot-product attention in H heads: self-attention (z = x) or cross-attention.
 
-    Forward: Y_h = softmax(X Q_h (Z K_h)ᵀ/√D) Z V_h for head h; y = [Y_1 .. Y_H] W + b
-    Shapes:  x X (B, T, C), context Z (B, S, C), Q_h, K_h, V_h (C, D), W (C, C) -> y (B, T, C)
+    Forward: q = x W_q + b_q, k = z W_k + b_k, v = z W_v + b_v, with its own W and b in each head;
+             y_h = softmax(q kᵀ/√D) v in head h; y = [y_1 .. y_H] W_o + b_o
+    Shapes:  x (B, T, C), context z (B, S, C), W_q, W_k, W_v (C, D) (subclasses write Q_h, K_h, V_h
+             for those of head h), b_q, b_k, b_v (D,), W_o (C, C), b_o (C,) -> y (B, T, C)
     Units:   scores in nats
     Raises:  ValueError if H does not divide C, or shapes do not fit
-    Source:  Vaswani and others 2017, section 3.2; every map with a bias, as in A5
+    Source:  Vaswani and others 2017, section 3.2; biases as in A5 (CS224N's assignment 5)
     """
 
     multiply_adds = "4·T·C² + 2·T²·C"
     kept_numbers = "4·T·C"
 
     def build(self, rng: np.random.Generator) -> None:
-        """Four linear maps: to queries, keys, values, and of the heads' answers."""
+        """Create four linear maps: to queries, keys, values of all heads; the output projection."""
         self.scale = 1 / math.sqrt(self.query_width)
         self.query, self.key, self.value, self.out = (
             Linear(self.width, self.width, rng=rng) for _ in range(4)
         )
 
     def forward(self, x: Tensor, call: Call) -> Tensor:
-        """Each head's answers, put together."""
-        z = x if call.context is None else call.context
-        q_BHTD, k_BHSD = self.queries_and_keys(x, z, call.start)
+        """The output projection of all heads' outputs, (B, T, C)."""
+        z = x if call.context is None else call.context  # self-attention or cross-attention
+        q_BHTD, k_BHSD = self.queries_and_keys(x, z, call.start)  # a name ends with its axes
         v_BHSD = split_heads(self.value(z), self.heads)
         if call.cache is not None:
             k_BHSD, v_BHSD = call.cache.append(k_BHSD, v_BHSD)
         y_BHTD = self.attend(q_BHTD, k_BHSD, v_BHSD, call)
-        return self.dropout(self.out(merge_heads(y_BHTD)), call.noise)
+        return self.dropout(self.out(merge_heads(y_BHTD)), call.dropout_rng)
 
     def queries_and_keys(self, x: Tensor, z: Tensor, start: int = 0) -> tuple[Tensor, Tensor]:
-        """Queries of x (B, H, T, D) and keys of z (B, H, S, D), turned if there is `rotary`.
-
-        Args: start: the position of the first row of each.
-        """
+        """Queries (B, H, T, D), keys (B, H, S, D). The positions for `rotary` begin at `start`."""
         q_BHTD = split_heads(self.query(x), self.heads)
         k_BHSD = split_heads(self.key(z), self.heads)
         if self.rotary is not None:
@@ -62,17 +61,17 @@ class MultiHead(AttentionBlock):
         return q_BHTD, k_BHSD
 
     def attend(self, q_BHTD: Tensor, k_BHSD: Tensor, v_BHSE: Tensor, call: Call) -> Tensor:
-        """What each query reads from the values: (B, H, T, E)."""
+        """The outputs of the heads, (B, H, T, E); E = D, but E = S if `weigh` calls it."""
         return ops.attention(
             q_BHTD, k_BHSD, v_BHSE, call.allowed, causal=call.causal, scale=self.scale,
-            dropout=self.dropout.rate, noise=call.noise,
+            dropout=self.dropout.rate, dropout_rng=call.dropout_rng,
         )  # fmt: skip
 
     def weigh(self, x: Tensor, call: Call) -> Tensor:
-        """The weights of every head, (B, H, T, S).
+        """The attention weights of every head, (B, H, T, S).
 
-        Answers are linear in the values. So where `attend` has been replaced, what it reads from
-        the rows of the identity are the weights.
+        A head's output is its weights times the values. So if a subclass overrides `attend`, we
+        call it with the identity matrix as values: its output is the weights.
         """
         q_BHTD, k_BHSD = self.queries_and_keys(x, x if call.context is None else call.context)
         if type(self).attend is not MultiHead.attend:
@@ -84,7 +83,7 @@ class MultiHead(AttentionBlock):
 
 
 def split_heads(x_BTC: Tensor, heads: int) -> Tensor:
-    """(B, T, C) -> (B, H, T, D), D = C/H: each head gets its own slice of every position."""
+    """(B, T, C) -> (B, H, T, D), D = C/H: head h gets the columns from h·D on of each row."""
     B, T, C = x_BTC.shape
     return x_BTC.reshape(B, T, heads, C // heads).transpose(0, 2, 1, 3)
 
@@ -96,7 +95,7 @@ def merge_heads(x_BHTD: Tensor) -> Tensor:
 
 
 def combined(allowed: Array | None, is_causal: bool, queries: Tensor, keys: Tensor) -> Array | None:
-    """A caller's mask and, if wanted, the causal one, in one: what both allow.
+    """The attention mask `allowed` and, if `is_causal`, the causal mask: the logical AND of both.
 
     Shapes: queries (..., T, D), keys (..., S, D); the masks broadcast to (..., T, S).
     """

@@ -1,9 +1,10 @@
-"""Chapter 6: heads that are told where to look.
+"""Chapter 6: penalties on attention weights, for heads that attend to few and near positions.
 
-A dependency parse links a word to few others, mostly near ones. Sheet 003 asks for losses that make
-heads behave so: `focus` is the entropy of a head's weights, `near` the squared distance at which
-it looks, up to a cap, so that a few far looks stay cheap (derivations/20_penalties.md). Added to a
-model's loss they can only hurt a model that finds the best parameters; in practice none does.
+A dependency parse links a word to few others, mostly near ones. Answer sheet 003 (a student's
+published solutions) asks for losses that make heads do the same. `focus` is the entropy of a head's
+weights. `near` is the mean squared distance of the keys that it attends to, up to a cap, so that a
+few far keys stay cheap (derivations/20_penalties.md). Such a term can only hurt a model that finds
+the best parameters, but in practice no model finds them.
 """
 
 from __future__ import annotations
@@ -20,30 +21,30 @@ from tinyattn.checks import settle
 from tinyattn.tensor import Tensor
 
 HEAVIEST = 1e6
-"""The largest weight of a penalty: a million times a loss of some nats leaves nothing of these, and
-far above it sums are no longer finite in float32."""
+"""The largest weight of a penalty: with it, the other loss of some nats no longer matters. With far
+larger weights, sums are no longer finite in float32."""
 
 
 def focus(weights_BHTS: Tensor) -> Tensor:
-    """The entropy of each query's weights: 0 on a single key, ln S spread evenly.
+    """The entropy of each query's weights: 0 for a single key, ln S for S equal weights.
 
     Forward: H_t = -Σ_s α_ts ln α_ts, where 0 ln 0 = 0
-    Shapes:  (B, H, T, S) -> (B, H, T); as well (T, S) -> (T,), and (S,) -> ()
+    Shapes:  (B, H, T, S) -> (B, H, T); also (T, S) -> (T,), and (S,) -> ()
     Units:   nats
-    Source:  Shannon 1948; sheet 003, problem 1 (b)
+    Source:  Shannon 1948; answer sheet 003, problem 1 (b)
     """
-    least = float(np.finfo(weights_BHTS.dtype).tiny)  # a weight below it counts as this in ln
+    least = float(np.finfo(weights_BHTS.dtype).tiny)  # the least argument of ln
     return -(weights_BHTS * ops.log(ops.maximum(weights_BHTS, least))).sum(axis=-1)
 
 
 def near(weights_BHTT: Tensor, cap: float) -> Tensor:
-    """The mean squared distance at which each query looks, at most `cap`.
+    """The mean squared distance of each query from its keys, by their weights, at most `cap`.
 
     Forward: d_t = min(cap, Σ_s α_ts (t - s)²)
     Shapes:  (B, H, T, T) -> (B, H, T)
     Units:   positions²
     Raises:  ValueError if there are not as many keys as queries
-    Source:  sheet 003, problem 1 (c)
+    Source:  answer sheet 003, problem 1 (c)
     """
     T, S = weights_BHTT.shape[-2:]
     if T != S:
@@ -55,7 +56,7 @@ def near(weights_BHTT: Tensor, cap: float) -> Tensor:
 
 @dataclass(frozen=True)
 class Penalty:
-    """How much weight each of the two has in the loss, and the cap of `near`.
+    """The weights of the two penalties in the loss, and the cap of `near`.
 
     Raises: ValueError for a weight below 0 or above HEAVIEST, or a cap that is not above 0
         in float32.
@@ -63,7 +64,7 @@ class Penalty:
 
     focus: float = 0.0
     near: float = 0.0
-    cap: float = 64.0  # positions²: looks beyond 8 positions cost no more
+    cap: float = 64.0  # positions²: more than 8 positions cost no more
 
     def __post_init__(self) -> None:
         settle(self, above=("cap",), most={"focus": HEAVIEST, "near": HEAVIEST})
@@ -72,7 +73,7 @@ class Penalty:
         return self.focus > 0 or self.near > 0
 
     def check(self, attention: str, cannot: Mapping[str, str]) -> None:
-        """Raise a ValueError if the attention of that name, with these refusals, cannot have it."""
+        """Raises: ValueError if the attention type `attention` does not allow this penalty."""
         for name in ("focus", "near"):
             if getattr(self, name) and name in cannot:
                 raise ValueError(
@@ -80,12 +81,12 @@ class Penalty:
                 )
 
     def __call__(self, layers: Sequence[Tensor], counts: Array, divisor: float) -> Tensor:
-        """What is added to the loss.
+        """The term that is added to the loss.
 
-        Forward: λ_focus·mean H + λ_near·mean d, over the layers, their heads, and the queries that
-                 count, whose number is `divisor`
+        Forward: λ_focus·mean H + λ_near·mean d, over the layers, their heads, and the queries
+                 where `counts` is True, whose number is `divisor`
         Shapes:  layers: weights (B, H, T, S) of each; counts (B, T) boolean -> ()
-        Source:  sheet 003, problem 1
+        Source:  answer sheet 003, problem 1
         """
         total = Tensor(0.0, dtype=layers[0].dtype, device=layers[0].device)
         for weights in layers:
@@ -99,9 +100,9 @@ class Penalty:
 def head_statistics(
     layers: Sequence[Tensor], counts: Array, cap: float, cannot: Mapping[str, str]
 ) -> dict[str, float]:
-    """What heads do now: their mean entropy, in nats, and their mean capped distance, positions².
+    """The mean entropy of the heads, in nats, and their mean capped squared distance, positions².
 
-    What `cannot` names is left out. Shapes: as for `Penalty`.
+    A statistic whose penalty `cannot` excludes is left out. Shapes: as for `Penalty`.
     """
     number = max(1.0, float(np.count_nonzero(asnumpy(counts))))
     found = {}
@@ -113,8 +114,8 @@ def head_statistics(
 
 
 def _mean(values_BHT: Tensor, counts: Array, divisor: float) -> Tensor:
-    """Over the heads, and over the queries that count."""
+    """The mean over the heads, and over the queries where `counts` is True."""
     heads = values_BHT.shape[1]
-    # Selected, not multiplied by 0: what a query that does not count holds may be NaN.
+    # Selected, not multiplied by 0: the values of other queries may be NaN.
     total: Tensor = ops.sum(ops.where(counts[:, None, :], values_BHT, 0.0))
     return total * (1 / (heads * divisor))

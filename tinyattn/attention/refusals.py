@@ -1,9 +1,9 @@
-"""Chapter 6: what a block cannot do, it refuses, with the reason.
+"""Chapter 6: a block refuses what it cannot do, and gives the reason.
 
-A mask that is dropped in silence, or a future that is seen after all, would show nowhere but in the
-results. So a block is asked for nothing that it does not do: here stand the abilities that
-`AttentionBlock.cannot` may deny, and the checks of every new block and every call. They are put
-where block.py calls them.
+If a block ignored a mask, or attended to later positions in spite of one, only wrong results would
+show it. So a block raises an error instead. This file lists the abilities that a block may lack,
+the keys of `AttentionBlock.cannot`, and checks every new block and every call. The last lines
+assign the checks to the variables that block.py calls.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from tinyattn.names import nearest
 from tinyattn.tensor import Tensor
 
 ABILITIES = {
-    "causal": "be kept from looking into the future",
-    "bidirectional": "look both ways",
-    "context": "look at another sequence",
-    "padding": "leave out keys, the same for every query",
-    "mask": "leave out any pairs of query and key",
-    "cache": "continue a text from what it stored",
-    "rotary": "turn queries and keys by their positions",
-    "any length": "take a sequence longer than `longest`",
-    "focus": "be told to look at few places",
-    "near": "be told to look at near places",
+    "causal": "be causal",
+    "bidirectional": "attend to later positions",
+    "context": "attend to another sequence",
+    "padding": "use a padding mask",
+    "mask": "use an attention mask that differs between queries",
+    "cache": "use a cache",
+    "rotary": "use rotary positions",
+    "any length": "take a sequence longer than `max_length`",
+    "focus": "be trained to attend to few positions",
+    "near": "be trained to attend to near positions",
 }
-"""What a block may be asked to do."""
+"""What a user may request of a block, in the words of the error: "NAME cannot ...: reason"."""
 
 
 def check_new(block: AttentionBlock, rotary: bool, options: dict[str, int]) -> None:
-    """Refuse a block that cannot be made so, as `AttentionBlock` says."""
-    width, heads, longest = block.width, block.heads, block.longest
+    """Raise an error for a block that cannot be made, as `AttentionBlock` says."""
+    width, heads, max_length = block.width, block.heads, block.max_length
     if heads < 1 or width % heads:
         raise _error(block, f"heads must divide the width; got {heads} and {width}")
-    if longest < 1:
-        raise _error(block, f"longest must be at least 1; got {longest}")
+    if max_length < 1:
+        raise _error(block, f"max_length must be at least 1; got {max_length}")
     if rotary:
         _refuse(block, "rotary")
     known = inspect.signature(type(block)).parameters
@@ -47,17 +47,17 @@ def check_new(block: AttentionBlock, rotary: bool, options: dict[str, int]) -> N
 
 
 def check_call(block: AttentionBlock, x: Tensor, call: Call) -> None:
-    """Refuse a call that does not fit, as `AttentionBlock.__call__` says."""
+    """Raise an error for a call that does not fit, as `AttentionBlock.__call__` says."""
     context, allowed, causal, _, cache = call
     for name, tensor in (("x", x), ("context", context)):
         if tensor is not None and (tensor.ndim != 3 or tensor.shape[-1] != block.width):
             raise _error(block, f"{name} must be (B, T, {block.width}); got {tensor.shape}")
         if tensor is not None and tensor.shape[1] == 0:
-            raise _error(block, f"{name} must have a position at least")
+            raise _error(block, f"{name} must have at least one position")
     if context is not None and context.shape[0] != x.shape[0]:
-        raise _error(block, f"context must have x's {x.shape[0]} rows; got {context.shape[0]}")
+        raise _error(block, f"context must have batch size {x.shape[0]}; got {context.shape[0]}")
     if context is not None and cache is not None:
-        raise _error(block, "a cache continues x itself; it cannot hold a context")
+        raise _error(block, "a cache is for positions of x itself, not of a context")
     if cache is not None and recording():
         raise _error(block, "a cache keeps no gradients; use it inside no_grad()", RuntimeError)
     _refuse(block, "causal" if causal else "bidirectional")
@@ -69,13 +69,13 @@ def check_call(block: AttentionBlock, x: Tensor, call: Call) -> None:
         same_for_all = allowed.ndim < 2 or allowed.shape[-2] == 1
         _refuse(block, "padding" if same_for_all else "mask")
     length = call.start + (x if context is None else context).shape[1]
-    if length > block.longest and (reason := block.cannot.get("any length")):
-        most = f"made for sequences of at most {block.longest}"
+    if length > block.max_length and (reason := block.cannot.get("any length")):
+        most = f"made for sequences of at most {block.max_length}"
         raise _error(block, f"{most}; got {length}; {reason}")
 
 
 def _refuse(block: AttentionBlock, ability: str) -> None:
-    """Raise a ValueError with the reason, if there is one why this block cannot do that."""
+    """Raise a ValueError with the reason if this block does not have this ability."""
     if ability in block.cannot:
         name, reason = type(block).__name__, block.cannot[ability]
         raise ValueError(f"{name} cannot {ABILITIES[ability]}: {reason}")
@@ -86,11 +86,11 @@ def _error(block: AttentionBlock, message: str, kind: type[Exception] = ValueErr
 
 
 class _Signature:
-    """A kind is made with the arguments of every block and the options of its `build`."""
+    """A block class takes the arguments of every block and the options of its `build`."""
 
     def __get__(self, block: AttentionBlock | None, kind: type[AttentionBlock]) -> Any:
         if block is not None or kind.__init__ is not AttentionBlock.__init__:
-            raise AttributeError("__signature__")  # Python's own answer is right
+            raise AttributeError("__signature__")  # Python's own signature is right
         common = inspect.signature(kind.__init__)
         own = [p for p in inspect.signature(kind.build).parameters.values()
                if p.kind is p.KEYWORD_ONLY]  # fmt: skip

@@ -1,9 +1,9 @@
-"""Chapter 6: segments, the way out of T × T.
+"""Chapter 6: segments, which avoid T × T scores.
 
-Dense attention compares every query with every key. The next blocks compare fewer pairs. Three of
-them cut the sequence into segments of K positions and let all queries of a segment read the same
-short list of keys, so that attention remains a few products of matrices. A sequence that is no
-multiple of K is filled up with zeros, which nobody may look at.
+Dense attention compares every query with every key. The attention types in the next files compare
+fewer pairs. Three of them cut the sequence into segments of K positions. All queries of a segment
+attend to the same short list of keys, so that attention remains a few matrix products. If the
+length is not a multiple of K, the sequence is padded with zeros, to which no query attends.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import numpy as np
 
 from tinyattn import ops
 from tinyattn.backend import asarray
-from tinyattn.noise import Noise
+from tinyattn.rng import DropoutRNG
 from tinyattn.tensor import Tensor
 
 
 def in_segments(x_BHTD: Tensor, K: int) -> Tensor:
-    """(B, H, T, D) -> (B, H, M, K, D): M = ⌈T/K⌉ segments, the last one filled up with zeros."""
+    """(B, H, T, D) -> (B, H, M, K, D): M = ⌈T/K⌉ segments, the last one padded with zeros."""
     B, H, T, D = x_BHTD.shape
     M = math.ceil(T / K)
     if T < M * K:
@@ -28,12 +28,12 @@ def in_segments(x_BHTD: Tensor, K: int) -> Tensor:
 
 
 def joined(x_BHMKD: Tensor, T: int) -> Tensor:
-    """(B, H, M, K, D) -> (B, H, T, D): segments as one sequence again, without what filled it."""
+    """(B, H, M, K, D) -> (B, H, T, D): segments as one sequence again, without padding."""
     B, H, M, K, D = x_BHMKD.shape
     return x_BHMKD.reshape(B, H, M * K, D)[:, :, :T]
 
 
-def look_back(
+def segment_attention(
     q_BHTD: Tensor,
     k_BHTD: Tensor,
     v_BHTE: Tensor,
@@ -43,13 +43,13 @@ def look_back(
     K: int,
     scale: float,
     dropout: float = 0.0,
-    noise: Noise | None = None,
+    dropout_rng: DropoutRNG | None = None,
 ) -> Tensor:
-    """Causal attention to one's own segment exactly, and to summaries of the finished ones.
+    """Causal attention to the positions of the same segment, and to summaries of earlier segments.
 
-    Every whole segment has R rows that stand for it. A query sees the rows of the segments that
-    end before its own begins, and of its own segment all positions up to itself. So nothing that
-    it sees knows of its future.
+    The summary of a complete segment is R rows. A query attends to the rows of the segments that
+    end before its own begins, and in its own segment to all positions up to itself. So its output
+    depends on no later position.
 
     Forward: y_t = Σ over these rows and positions of softmax(scale·q_t k)·v
     Shapes:  q, k (B, H, T, D), v (B, H, T, E); summary_k (B, H, N, D), summary_v (B, H, N, E),
@@ -65,26 +65,26 @@ def look_back(
     def keys(summary: Tensor, own: Tensor) -> Tensor:
         """(B, H, M, K + N, D): for each segment its own positions, then all summaries.
 
-        In this order a weight stands at the same index, and is dropped or not, however long the
-        text becomes.
+        In this order the index of a weight, and so its dropout, does not depend on the length of
+        the sequence.
         """
         every = summary.expand_dims(2).broadcast_to((B, H, M, N, summary.shape[-1]))
         return ops.concatenate([in_segments(own, K), every], axis=3)
 
     y_BHMKE = ops.attention(
         in_segments(q_BHTD, K), keys(summary_k, k_BHTD), keys(summary_v, v_BHTE), allowed,
-        scale=scale, dropout=dropout, noise=noise,
+        scale=scale, dropout=dropout, dropout_rng=dropout_rng,
     )  # fmt: skip
     return joined(y_BHMKE, T)
 
 
-def look_back_weights(
+def segment_weights(
     q_BHTD: Tensor, k_BHTD: Tensor, summary_k: Tensor, *, K: int, scale: float
 ) -> Tensor:
-    """The weights of `look_back`, on the T positions and then on the N summaries: (B, H, T, T + N).
+    """The weights of `segment_attention`, (B, H, T, T + N): of T positions, then of N summaries.
 
-    Answers are linear in the values: if value number i is the i-th row of the identity, the
-    answer is the list of weights.
+    The output is linear in the values. If value i is row i of the identity matrix, the output of a
+    query is the list of its weights.
     """
     T, N = q_BHTD.shape[2], summary_k.shape[2]
     identity = np.eye(T + N)
@@ -94,4 +94,6 @@ def look_back_weights(
         )
         for part in (identity[:T], identity[T:])
     ]
-    return look_back(q_BHTD, k_BHTD, as_values[0], summary_k, as_values[1], K=K, scale=scale)
+    return segment_attention(
+        q_BHTD, k_BHTD, as_values[0], summary_k, as_values[1], K=K, scale=scale
+    )

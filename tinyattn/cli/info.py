@@ -1,4 +1,4 @@
-"""Wing, commands: what is installed, and what is in a run."""
+"""Wing, commands: the facts of an installation, a run or a recipe."""
 
 from __future__ import annotations
 
@@ -17,24 +17,31 @@ from tinyattn.cli import options as opt
 from tinyattn.cli.types import FILE
 from tinyattn.dispatch import FORMULAS, KERNELS
 from tinyattn.gpu import describe_gpu
-from tinyattn.models import MECHANISMS
+from tinyattn.models import ATTENTION_TYPES
 from tinyattn.report import curves
-from tinyattn.report.table import Column, table
+from tinyattn.report.text_table import Column, table
 from tinyattn.switches import FORMULAS_VARIABLE, switched_off
 from tinyattn.tasks.recipe import load_recipe, recipe_names, recipe_summary, to_toml
 from tinyattn.tasks.runs import load_run
-from tinyattn.threads import cores_and_blas
+from tinyattn.workers import threads_and_blas
 
 
 @click.command()
-@opt.option("--from", "start", type=FILE, help="Describe this run or checkpoint.")
-@opt.recipe_option(help="Print this recipe's settings.")
-@opt.option("--kernels", is_flag=True, help="List formulas, and the kernels that compute for them.")
+@opt.option("--from", "start", type=FILE, help="Run or checkpoint to describe.")
+@opt.recipe_option(help="Recipe whose settings to print.")
+@opt.option("--kernels", is_flag=True, help="List all formulas and their kernels.")
 @opt.JSON
 def info(start: Path | None, recipe: str | None, kernels: bool) -> None:
-    """What is installed; or what is in a run; or a recipe's settings.
+    """Print facts about the installation, a run or a recipe.
 
-    With --kernels, what each formula of the book can be computed by.
+    Without options: versions, devices, kernels, recipes, and attention types with their options.
+    With --from: the stage, steps, seed, size and settings of a model. With --kernels: the kernels
+    that can compute in place of each formula, and the calls that they take.
+
+    \b
+    tinyattn info
+    tinyattn info --from runs/pretrain
+    tinyattn info --recipe world
     """
     if sum(map(bool, (start, recipe, kernels))) > 1:
         raise click.UsageError("give either --from RUN or --recipe NAME or --kernels")
@@ -53,7 +60,7 @@ def info(start: Path | None, recipe: str | None, kernels: bool) -> None:
 
 
 def _lines(facts: dict[str, Any]) -> Iterator[str]:
-    """A line for each fact, or more, if it is a list."""
+    """The lines for some facts: one each, or several for a list."""
     for key, value in facts.items():
         if isinstance(value, dict):
             value = [f"{name}: {about}" for name, about in value.items()]
@@ -71,7 +78,7 @@ def _kernels_on(device: str) -> list[str]:
 
 
 def _kernels() -> list[dict[str, str]]:
-    """A row for each kernel, and which calls it takes; then one for each formula without any."""
+    """A row for each kernel with the calls that it takes, then for each formula without kernel."""
     rows = []
     for (name, device), kernel in sorted(KERNELS.items()):
         takes = (inspect.getdoc(kernel.why_not) or "") if kernel.why_not else ""
@@ -81,7 +88,7 @@ def _kernels() -> list[dict[str, str]]:
 
 
 def _in_use(off: list[str], **devices: list[str]) -> str:
-    """How many kernels there are; which are switched off, and by what."""
+    """The number of kernels, the ones that are off, and the variable or option that did it."""
     counts = ", ".join(f"{device} {len(names)}" for device, names in devices.items() if names)
     by = [FORMULAS_VARIABLE] * bool(os.environ.get(FORMULAS_VARIABLE))
     group = click.get_current_context().find_root()
@@ -105,7 +112,7 @@ def _about_run(start: Path) -> dict[str, Any]:
 
 def _about_machine() -> dict[str, Any]:
     no_picture = curves.why_none()
-    threads, blas = cores_and_blas(np)
+    threads, blas = threads_and_blas(np)
     cuda: str | list[str]
     try:
         devices, cuda = ["cpu", "cuda"], describe_gpu()
@@ -121,5 +128,5 @@ def _about_machine() -> dict[str, Any]:
         "kernels": {"off": switched_off(), "cpu": _kernels_on("cpu"), "cuda": _kernels_on("cuda")},
         "pictures": f"no: {no_picture}" if no_picture else "matplotlib",
         "recipes": {name: recipe_summary(name) for name in recipe_names()},
-        "attention": [spell_out(name, MECHANISMS) for name in MECHANISMS],
+        "attention": [spell_out(name, ATTENTION_TYPES) for name in ATTENTION_TYPES],
     }

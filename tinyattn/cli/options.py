@@ -1,4 +1,4 @@
-"""Wing, commands: options and small services that commands share."""
+"""Wing, commands: options, notes and output that commands share."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import click
 import numpy as np
 
 from tinyattn.backend import get_device
+from tinyattn.cli.own_code import named_attention
 from tinyattn.cli.streams import note
 from tinyattn.cli.types import FILE, FOLDER, Amount, Choice, parse_penalties, parse_settings, wrong
 from tinyattn.data.forms import ADVICE, form_known, look_alike, mixed_forms
@@ -32,7 +33,7 @@ def option(*names: str, **settings: Any) -> Callable[[Any], Any]:
 
 
 def together(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Several options as one decorator, in the order in which help lists them."""
+    """One decorator for several options; help lists them in this order."""
 
     def decorate(command: Any) -> Any:
         for add in reversed(options):
@@ -43,23 +44,25 @@ def together(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 AS_JSON = "tinyattn.as_json"
-"""Where click keeps what --json says."""
+"""The key under which click keeps the value of --json."""
 
 
 def as_json() -> bool:
-    """Whether the command that runs was told --json."""
+    """Whether the current command was called with --json."""
     return bool(click.get_current_context().meta[AS_JSON])
 
 
 def show(facts: Mapping[str, Any], *texts: str) -> None:
-    """What a command has found: one object on stdout for programs, or texts for people."""
+    """Print the result of a command: one JSON object with --json, else the texts."""
     for text in [json.dumps(facts, ensure_ascii=False)] if as_json() else texts:
         click.echo(text)
 
 
-SEED = option("--seed", default=0, type=Amount(0, MOST_SEED), help="Decides all that is random.")
-DEVICE = option("--device", default="cpu", type=Choice(["cpu", "cuda"]), help="Where to run.")
-WORKERS = option("--workers", type=Amount(1, MOST_WORKERS), help="Threads; by default one a core.")
+SEED = option("--seed", default=0, type=Amount(0, MOST_SEED), help="Seed of all random numbers.")
+DEVICE = option("--device", default="cpu", type=Choice(["cpu", "cuda"]),
+                help="Device to compute on; cuda needs an NVIDIA GPU and CuPy.")  # fmt: skip
+WORKERS = option("--workers", type=Amount(1, MOST_WORKERS),
+                 help="Threads of the CPU; by default one per core.")  # fmt: skip
 JSON = option(
     "--json",
     is_flag=True,
@@ -68,23 +71,25 @@ JSON = option(
     callback=lambda ctx, _, value: ctx.meta.update({AS_JSON: value}),
 )
 UNKNOWN = option("--unknown", default="error", type=Choice(["error", "drop"]),
-                 help="What to do with a character that is not in the vocabulary.")  # fmt: skip
+                 help="Characters that are not in the model's vocabulary: stop with an error, or "
+                 "drop them from the text.")  # fmt: skip
 
 
 def set_option(table: str = "pretrain") -> Callable[[Any], Any]:
-    """--set, whose help has an example of a table that the command uses."""
+    """--set; its help has an example of a table that the command uses."""
     example = f"{table}.learning_rate=3e-3"
     return option("--set", "sets", multiple=True, metavar="TABLE.KEY=VALUE",
-                  help=f"One setting, such as {example}; may be repeated.")  # fmt: skip
+                  help=f"Setting of the recipe, such as {example}; may be repeated. "
+                  "`tinyattn info --recipe world` lists the settings.")  # fmt: skip
 
 
 def recipe_option(**settings: Any) -> Callable[[Any], Any]:
-    """--recipe, which takes a name; what to do with a file is told."""
-    return option("--recipe", callback=_no_file, **settings)
+    """--recipe, which takes a name; for a file, the error says where it goes."""
+    return option("--recipe", callback=_no_file, metavar="NAME", **settings)
 
 
 def _no_file(ctx: Any, parameter: Any, name: str | None) -> str | None:
-    """A recipe's name, and not a file's, which goes elsewhere if the command takes one."""
+    """The name of a recipe. Raises: click.BadParameter for the name of a file."""
     if name is not None and name.endswith(".toml"):
         takes = any(other.name == "config" for other in ctx.command.params)
         raise click.BadParameter(f"must be a name that `tinyattn info` lists; got {name!r}"
@@ -93,50 +98,58 @@ def _no_file(ctx: Any, parameter: Any, name: str | None) -> str | None:
 
 
 def _only_one(ctx: Any, parameter: Any, values: tuple[str, ...]) -> str | None:
-    """The last of several would win without a word."""
+    """The one attention type; click would silently take the last of several.
+
+    Raises: click.BadParameter for several.
+    """
     if len(values) > 1:
         raise click.BadParameter(f"give one only; got {' and '.join(values)}")
-    return values[0] if values else None
+    return named_attention(ctx, parameter, values[0]) if values else None
 
 
 ATTENTION = option(
     "--attention", multiple=True, callback=_only_one, metavar="NAME[,OPTION=NUMBER..]",
-    help="Which attention, such as bigbird,block=16; `tinyattn info` lists them.",
+    help="Attention type, such as bigbird,block=16; `tinyattn info` lists them. A class of your "
+    "own is MODULE:CLASS or FILE.py:CLASS.",
 )  # fmt: skip
 POSITIONS = option(
     "--positions",
     type=Choice(["learned", "rotary"]),
-    help="By default as the recipe says, learned if the attention has no keys.",
+    help="Position encoding; by default the recipe's, or learned for attention without keys.",
 )
 PENALTY = option(
     "--penalty",
     "penalties",
     multiple=True,
     metavar="NAME=WEIGHT[,cap=SQUARE]",
-    help="Tell heads to look at few places (focus=0.01) or near ones "
-    "(near=0.001,cap=64); may be repeated.",
+    help="Penalty added to the loss: focus=0.01 adds 0.01 times the entropy of the attention "
+    "weights (few positions); near=0.001,cap=64 adds 0.001 times the mean squared distance between "
+    "query and key, cut at cap (near positions). May be repeated.",
 )
-CONFIG = option("--config", type=FILE, help="A TOML file whose settings override the recipe's.")
-OVERWRITE = option("--overwrite", is_flag=True, help="Replace what --out holds.")
+CONFIG = option("--config", type=FILE, help="TOML file of settings, which override the recipe's.")
+OVERWRITE = option("--overwrite", is_flag=True, help="Replace the files in --out.")
 RUN = together(OVERWRITE, SEED, DEVICE, WORKERS, JSON)
 
 
 def model_options(table: str = "pretrain") -> Callable[[Any], Any]:
-    """The options of a command that makes a model, and sets what stands in a table; see
-    `settings_of`."""
+    """The options of a command that makes a model; see `settings_of`.
+
+    Args: table: a table of the recipe for the example in the help of --set.
+    """
     return together(ATTENTION, POSITIONS, PENALTY, set_option(table))
 
 
 def stage_options(stage: str, default_recipe: str) -> Callable[[Any], Any]:
     """The options of a command that trains one stage, "pretrain" or "finetune"."""
     return together(
-        option("--epochs", type=Amount(), help="Passes over the data."),
-        option("--steps", type=Amount(), help="Steps, instead of epochs."),
-        recipe_option(help=f"Settings to begin with: a name that `tinyattn info` lists; "
-                           f"by default {default_recipe}."),
+        option("--epochs", type=Amount(),
+               help="Passes over the training data; by default as in the recipe."),
+        option("--steps", type=Amount(), help="Training steps, in place of --epochs."),
+        recipe_option(help=f"Recipe, the settings to start with: a name that `tinyattn info` "
+                           f"lists; by default {default_recipe}."),
         CONFIG, model_options(stage),
-        option("--out", type=FOLDER, default=f"runs/{stage}", help="The run folder to write."),
-        option("--resume", is_flag=True, help="Go on with the run in --out, as it was begun."),
+        option("--out", type=FOLDER, default=f"runs/{stage}", help="Run folder to write."),
+        option("--resume", is_flag=True, help="Continue the run in --out with its own settings."),
         RUN,
     )  # fmt: skip
 
@@ -144,12 +157,14 @@ def stage_options(stage: str, default_recipe: str) -> Callable[[Any], Any]:
 def open_stage(
     table: str, options: dict[str, Any], base: Any, extra: dict[str, Any]
 ) -> tuple[Any, Any]:
-    """The recipe and the run that a training command's options ask for, locked till its end.
+    """The recipe and the run for the options of a training command.
+
+    The run folder is locked until the command ends.
 
     Args:
-        table: the recipe's table that --epochs and --steps set.
-        base: a recipe's name, or a Recipe; a run that goes on begins with its own.
-        extra: settings that other options of the command set.
+        table: the table of the recipe that --epochs and --steps set.
+        base: the name of a recipe, or a Recipe; a run that is resumed starts with its own.
+        extra: settings from other options of the command.
     """
     with wrong(error=RuntimeError):
         ranks = all_ranks(np, options["device"])
@@ -160,7 +175,7 @@ def open_stage(
     if epochs and steps:
         raise click.UsageError("give either --epochs or --steps")
     if options["resume"] and options["overwrite"]:
-        raise click.UsageError("--resume goes on with a run, --overwrite replaces it; give one")
+        raise click.UsageError("--resume continues a run, --overwrite replaces it; give one")
     if epochs:
         settings |= {f"{table}.epochs": epochs, f"{table}.steps": 0}  # a recipe may say steps
     if steps:
@@ -170,13 +185,13 @@ def open_stage(
     def over(base: Any) -> Any:
         return load_recipe(base, config=options["config"], overrides=settings)
 
-    # What is misspelt is told before anything about the folder.
+    # First check the names of settings, then the folder.
     named = options["recipe"] or (None if resume else base)
     recipe = over(named) if named else None
     run = held_run(options["out"], overwrite=options["overwrite"], resume=resume, resumable=True,
                    ranks=ranks)  # fmt: skip
     folder = click.get_current_context().with_resource(run)  # until the command ends
-    if resume:  # as it was begun, but for what is asked for now
+    if resume:  # its own settings, except those that are given now
         begun: Any = load(folder)
         recipe = recipe or over(begun.recipe)
         if not _is_given("seed"):
@@ -189,7 +204,7 @@ def open_stage(
 
 
 def _is_given(name: str) -> bool:
-    """Whether an option was typed, and does not just have its default."""
+    """Whether the user gave an option, so that its value is not the default."""
     source = click.get_current_context().get_parameter_source(name)
     return source is not click.core.ParameterSource.DEFAULT
 
@@ -197,7 +212,7 @@ def _is_given(name: str) -> bool:
 def settings_of(
     attention: str | None, positions: str | None, penalties: tuple[str, ...], sets: tuple[str, ...]
 ) -> dict[str, Any]:
-    """The settings that `model_options` ask for; --set gives way to the others."""
+    """The settings from `model_options`; the other options override --set."""
     settings = {"model.attention": attention, "model.positions": positions}
     if attention is not None and positions is None:
         with wrong():
@@ -209,9 +224,9 @@ def settings_of(
 
 
 def open_device(name: str, workers: int | None = None) -> str:
-    """`name`, if such a device can be used.
+    """The name of the device, if it can be used.
 
-    Raises: SettingError with what to install; click.UsageError for workers on a GPU.
+    Raises: SettingError that says what to install; click.UsageError for workers on a GPU.
     """
     if workers and name != "cpu":
         raise click.UsageError(f"--workers are threads of the CPU; leave it out with {name}")
@@ -220,7 +235,7 @@ def open_device(name: str, workers: int | None = None) -> str:
 
 
 def note_dropped(vocabulary: Any, texts: list[str]) -> None:
-    """Say on stderr which characters of `texts` were left out, if any."""
+    """Print a note about the characters of `texts` that were dropped, if any."""
     lost = Counter(character for text in texts for character in text
                    if character not in vocabulary.ids)  # fmt: skip
     if lost:
@@ -228,12 +243,12 @@ def note_dropped(vocabulary: Any, texts: list[str]) -> None:
         more = f" and {len(lost) - 5} more" if len(lost) > 5 else ""
         forms = {form_known(t, vocabulary.ids) for t in texts if not lost.keys().isdisjoint(t)}
         form = forms.pop() if len(forms) == 1 else ""
-        known = f"; the form {form} of the same text is there as a whole" if form else ""
-        note(f"left out what is not in the vocabulary: {which}{more}{known}")
+        known = f"; in the form {form} all its characters are in the vocabulary" if form else ""
+        note(f"dropped characters that are not in the vocabulary: {which}{more}{known}")
 
 
 def note_forms(texts: Mapping[Path | None, str | Pairs | None]) -> None:
-    """Say on stderr if the texts or pairs of these files have accents in two forms of Unicode."""
+    """Print a note if these files write accents in two forms of Unicode."""
     known = {
         str(path): text if isinstance(text, str) else "\n".join(f"{q}\t{a}" for q, a in text)
         for path, text in texts.items() if text
@@ -243,7 +258,7 @@ def note_forms(texts: Mapping[Path | None, str | Pairs | None]) -> None:
 
 
 def note_alike(predictions: Sequence[str], answers: Sequence[str]) -> None:
-    """Say on stderr how many answers are wrong by the form of Unicode of their accents alone."""
+    """Print how many answers are wrong only because their accents are in another Unicode form."""
     if count := sum(map(look_alike, predictions, answers)):
-        note(f"{count} of {len(answers)} answers count as wrong and look right: only the form of "
-             f"their accents is another; {ADVICE}")  # fmt: skip
+        note(f"{count} of {len(answers)} answers count as wrong, although they look right: their "
+             f"accents are in another form of Unicode; {ADVICE}")  # fmt: skip

@@ -1,4 +1,4 @@
-"""Wing, commands: what commands write, spare, and end with."""
+"""Wing, commands: output files, final messages and the exit."""
 
 from __future__ import annotations
 
@@ -23,19 +23,20 @@ from tinyattn.training.metrics import METRICS, read_metrics
 from tinyattn.training.ranks import ALONE, MissingMPI, all_ranks
 
 HEADER_SIZE = 8
-"""A safetensors file begins with the length of its header, so many bytes; then comes the header, a
-JSON object."""
+"""Bytes at the start of a safetensors file. They are the length of its header, a JSON object that
+comes next."""
 
 
 def spare(
     option: str, target: Path, inputs: Mapping[str, Path | None], names: Iterable[str] = ()
 ) -> None:
-    """See, before any work, that a command does not write over what it reads.
+    """Check, before any work, that a command does not overwrite one of its inputs.
 
     Args:
-        option: what names the target.
-        inputs: what the command reads, by what it is called; a folder stands for the run in it.
-        names: if the target is a folder, the files that are written there.
+        option: the option that names the target.
+        inputs: the files that the command reads, each under its name in the message; a folder
+            means the run in it.
+        names: the files that are written, if the target is a folder.
     Raises: click.UsageError.
     """
     targets = [target / name for name in names] or [target]
@@ -48,7 +49,7 @@ def spare(
 
 
 def _spare_checkpoint(option: str, target: Path) -> None:
-    """See that a text or a picture does not take the place of a model, whoever trained that.
+    """Check that a text or a picture does not replace a checkpoint.
 
     Raises: click.UsageError.
     """
@@ -57,7 +58,7 @@ def _spare_checkpoint(option: str, target: Path) -> None:
 
 
 def _is_safetensors(path: Path) -> bool:
-    """Whether a file begins as one does; one that cannot be read does not."""
+    """Whether a file starts like a safetensors file; False if it cannot be read."""
     with suppress(OSError), open(path, "rb") as file:
         length = int.from_bytes(file.read(HEADER_SIZE), "little")
         return length <= path.stat().st_size - HEADER_SIZE and file.read(1) == b"{"
@@ -65,13 +66,13 @@ def _is_safetensors(path: Path) -> bool:
 
 
 def _files(source: Path) -> list[Path]:
-    """The files that are read where a command is told to read `source`."""
+    """The files that a command reads from `source`, a run folder or a file."""
     names = (CHECKPOINT, CONFIG, METRICS)
     return [source / name for name in names] if source.is_dir() else [source]
 
 
 def _is_same(a: Path, b: Path) -> bool:
-    """Whether two paths are of one file, by links or by name; a pipe or a terminal is none."""
+    """Whether two paths lead to one file, also by links; never for a pipe or a terminal."""
     if os.path.exists(b) and not os.path.isfile(b):
         return False
     if os.path.exists(a) and os.path.exists(b):
@@ -80,23 +81,23 @@ def _is_same(a: Path, b: Path) -> bool:
 
 
 def predictions_of(start: Path) -> Path:
-    """Where the predictions of a run are kept.
+    """The file for the predictions of a run.
 
-    Raises: click.UsageError if those that are there may be somebody's own: a checkpoint that is
-        named as a file may lie anywhere.
+    Raises: click.UsageError if the folder has such a file but no run: a checkpoint file may be in
+        any folder, and the predictions there may be the user's own.
     """
     folder = start if start.is_dir() else start.parent
     path = folder / PREDICTIONS
     if os.path.lexists(path) and not (folder / CHECKPOINT).exists():
-        raise click.UsageError(f"{folder} holds {PREDICTIONS}, and no run that it could be of; say "
-                               "where to write with --predictions FILE")  # fmt: skip
+        raise click.UsageError(f"{folder} contains {PREDICTIONS}, but no run that it belongs to; "
+                               "name another file with --predictions FILE")  # fmt: skip
     return path
 
 
 def check_target(path: Path, hint: str) -> None:
-    """Learn before the work whether a file can be written; `hint` is the option that names it.
+    """Check, before the work, that a file can be written; `hint` is the option that names it.
 
-    Raises: click.UsageError for a folder that is not there, or a checkpoint that is.
+    Raises: click.UsageError if the folder does not exist, or the file is a checkpoint.
     """
     if not Path(os.path.realpath(path)).parent.is_dir():
         raise click.BadParameter(f"{path}: no such folder", param_hint=hint)
@@ -106,45 +107,57 @@ def check_target(path: Path, hint: str) -> None:
 
 
 PATIENCE = 1.0
-"""Seconds that all but the first process wait with an error: it may say the same, and end all."""
+"""Seconds that every process except the first waits before its error message: the first may have
+the same error, print it, and end all processes."""
 
 
 def fail(message: str, status: int, *, all_know: bool = False) -> NoReturn:
-    """Say why in one line and leave; of several processes that all know, the first says it."""
+    """Print the message in one line and exit.
+
+    Args: all_know: whether all of several processes have this error; then the first prints it.
+    """
     try:
         ranks = all_ranks(np)
     except MissingMPI:
-        ranks = ALONE  # there are no others that this one knows of
+        ranks = ALONE  # this process knows of no others
     if not ranks.writes:
         if all_know:
             sys.exit(status)
         time.sleep(PATIENCE)
     complain(message)
     if not all_know:
-        ranks.end_all(status)  # or the others would wait for this one
+        ranks.end_all(status)  # otherwise the others would wait for this one
     sys.exit(status)
 
 
-def finish(folder: Path, title: str, *, began: bool) -> None:
-    """Draw the curves of a run and say what it came to, and if it was over before it `began`."""
+def finish(folder: Path, title: str, *, began: bool, heads: bool = False) -> None:
+    """Draw the curves of a run and print its result.
+
+    Args:
+        began: whether a step was taken; if not, the run was finished before.
+        heads: whether to print the statistics of the attention weights, as with a penalty.
+    """
     entries = draw(folder, title)
-    last = entries[-1] if entries else {}  # a finished run was resumed, and its log is gone
+    last = entries[-1] if entries else {}  # {}: a finished run was resumed, but its log is gone
     result = ""
     if last:
         validation = f", validation loss {last['validation']:.3f}" if "validation" in last else ""
         result = f"step {last['step']}, loss {last['loss']:.3f}{validation} nats, "
         result += f"{last['seconds']:.0f} s; "
     names = {"entropy": "entropy in nats", "distance": "squared distance"}
-    if heads := [f"{what} {last[name]:.2f}" for name, what in names.items() if name in last]:
-        result += f"heads: {', '.join(heads)}; "
+    found = [f"{what} {last[name]:.2f}" for name, what in names.items() if name in last]
+    if heads and found:
+        result += f"heads: {', '.join(found)}; "
     where = f"the run is in {folder}{'' if began else '; there was nothing left to do'}"
     show({"folder": str(folder), **last}, f"{title}: {result}{where}")
 
 
 def draw(folder: Path, title: str) -> list[dict[str, Any]]:
-    """Draw the curves of a run, where matplotlib is installed; returns its log.
+    """Draw the curves of a run, if matplotlib is installed.
 
-    The run is kept, so that a picture that cannot be drawn or written costs no more than a note.
+    The run is saved already: if the picture cannot be drawn or written, only a note is printed.
+
+    Returns: the log of the run.
     """
     entries = read_metrics(folder / METRICS)
     if len(entries) > 1:
@@ -158,6 +171,6 @@ def draw(folder: Path, title: str) -> list[dict[str, Any]]:
 
 
 def note_no_picture(path: Path, error: Exception) -> None:
-    """Say on stderr why there is no picture."""
+    """Print a note that says why there is no picture."""
     why = error.strerror if isinstance(error, OSError) else None
     note(f"no picture {path}: {why or error}")

@@ -1,9 +1,9 @@
 """Wing, commands: the standard streams.
 
 A service, `pythonw`, or `2>&-` in a shell start a program without some of its standard streams.
-Python then has None in their place, and the system gives their numbers to the next files that are
-opened: what a library prints could end in a checkpoint. So what is closed is opened first, and
-leads nowhere.
+In Python these streams are None, and the system gives their numbers to the next files that are
+opened: the output of a library could end up in a checkpoint. So this file first opens the closed
+streams on the null device.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ import click
 
 
 def open_streams() -> None:
-    """Open what is closed of the standard streams, and make them take any text in UTF-8."""
-    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:  # the lowest that is free
+    """Open the standard streams that are closed, and let stdout and stderr write any text."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:  # it takes the lowest free number
         os.set_inheritable(descriptor, True)
     os.close(descriptor)
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # the same bytes under every locale, any file name
+        if hasattr(stream, "reconfigure"):  # the same bytes in every locale, and any file name
             stream.reconfigure(encoding="utf-8", errors="tinyattn")
 
 
 def complain(message: str) -> None:
-    """One line on stderr; nothing if it cannot be written, as to a terminal that was closed.
+    """Print one line on stderr; do nothing if that fails, as for a terminal that was closed.
 
-    Spaces within a line stay: what was typed may be quoted there.
+    Spaces within a line stay, since the message may quote an argument.
     """
     lines = [line.strip() for line in message.splitlines()]
     with suppress(OSError, ValueError):
@@ -40,12 +40,12 @@ def complain(message: str) -> None:
 
 
 def note(remark: str) -> None:
-    """A remark on stderr about work that goes on, or is done."""
+    """Print a remark on stderr; the command continues."""
     click.echo(f"note: {remark}", err=True)
 
 
 def _as_typed(error: UnicodeError) -> tuple[str | bytes, int]:
-    """A file name that the locale could not decode goes out as it came in, if that is UTF-8."""
+    """Encode a file name that the locale could not decode as its own bytes, if they are UTF-8."""
     assert isinstance(error, UnicodeEncodeError)
     try:
         raw = error.object[error.start : error.end].encode("utf-8", "surrogateescape")

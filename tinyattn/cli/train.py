@@ -1,8 +1,8 @@
-"""Wing, commands: commands that train."""
+"""Wing, commands: the quickstart, pretraining and finetuning."""
 
 from __future__ import annotations
 
-import tempfile
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -23,77 +23,107 @@ NOTHING = "; there is nothing to learn"
 
 
 @click.command()
-@opt.option("--out", type=FOLDER, help="Where to keep the world and the runs; by default nowhere.")
-@opt.recipe_option(default="world", help="Settings to begin with.")
+@opt.option("--out", type=FOLDER, default="runs", help="Folder for the data and the models.")
+@opt.recipe_option(default="world", help="Recipe, the settings to start with.")
 @opt.model_options()
 @opt.RUN
 def quickstart(
-    out: Path | None, recipe: str, overwrite: bool, seed: int, device: str, workers: int | None,
+    out: Path, recipe: str, overwrite: bool, seed: int, device: str, workers: int | None,
     **model: Any,
 ) -> None:  # fmt: skip
-    """Run the whole job on a made-up world: a few minutes on two cores.
+    """Run the whole experiment on synthetic data.
 
-    Pretrains on a corpus, finetunes on questions with and without that pretraining, and asks about
-    held-out people, whose birthplaces stand in the corpus and nowhere else.
+    Make a corpus about invented people, pretrain on it, finetune on questions with and without that
+    pretraining, and ask about held-out people, whose birthplaces occur in the corpus only. This
+    takes about three minutes on two cores. A good result: with pretraining about 93 of 100 answers
+    are correct; always the most common place gives 19.
 
-    With --attention all, does so for each kind of attention (not without pretraining).
+    The data and the models stay in --out, where the other commands find them.
+
+    With --attention all, train a model of each attention type, with pretraining only: about nine
+    minutes on two cores of an AMD EPYC.
 
     \b
     tinyattn quickstart
-    tinyattn quickstart --attention bigbird
-    tinyattn quickstart --attention all
+    tinyattn quickstart --attention bigbird --out bigbird
+    tinyattn quickstart --attention all --out all
     """
     every = model["attention"] == "all"
     settings = opt.settings_of(**model | {"attention": None} if every else model)
     chosen = load_recipe(recipe, overrides=settings)
-    with tempfile.TemporaryDirectory() as nowhere, Progress() as bar:
+    with Progress() as bar:
         device = opt.open_device(device, workers)
-        options = bar.watch(RunOptions(out or Path(nowhere), seed, device, workers))
+        options = bar.attach(RunOptions(out, seed, device, workers))
         job = _every_attention if every else _one_attention
-        facts, text, stages = job(chosen, options, overwrite=overwrite, say=bar.say)
-    opt.show(facts, text)
-    if out and not opt.as_json():
-        for stage in stages:
-            draw(out / stage, stage)
-        click.echo(f"The world's files, the runs and the predictions are in {out}.")
+        job(chosen, options, overwrite=overwrite, say=bar.say)
 
 
-def _one_attention(recipe: Any, options: Any, **more: Any) -> tuple[dict[str, Any], str, list[str]]:
-    """The quickstart itself: its result for programs and for people, and the runs it made."""
+def _one_attention(recipe: Any, options: Any, **more: Any) -> None:
+    """The quickstart itself; then its result, and commands to try with its models."""
     from tinyattn.tasks.quickstart import as_dict, as_table
     from tinyattn.tasks.quickstart import quickstart as run
 
     rows, seconds = run(recipe, options, **more)
-    return as_dict(rows, seconds), as_table(rows, seconds), ["scratch", "pretrain", "finetune"]
+    opt.show({**as_dict(rows, seconds), "folder": str(options.folder)}, as_table(rows, seconds))
+    _draw_all(options.folder, ["scratch", "pretrain", "finetune"])
+    held_out = options.folder / "world" / "birth_dev.tsv"
+    question, _ = read_answered(held_out)[0]
+    run_of = [] if options.folder == Path("runs") else ["--from", str(options.folder / "finetune")]
+    ask = shlex.join(["tinyattn", "ask", question, *run_of])
+    evaluate = shlex.join(["tinyattn", "evaluate", str(held_out), "--wrong", *run_of])
+    if not opt.as_json():
+        click.echo(f"The data and the models are in {options.folder}. Ask the model, and list its "
+                   f"wrong answers:\n    {ask}\n    {evaluate}")  # fmt: skip
 
 
-def _every_attention(
-    recipe: Any, options: Any, **more: Any
-) -> tuple[dict[str, Any], str, list[str]]:
-    """The same for every attention."""
-    from tinyattn.tasks.family import as_dict, as_table, family
+def _every_attention(recipe: Any, options: Any, **more: Any) -> None:
+    """The same for every attention type that can be causal; each row is printed at once."""
+    from tinyattn.tasks.quickstart_all import as_dict, first_lines, line, quickstart_all
 
-    guess, rows = family(recipe, options, **more)
-    runs = [f"{row.name}/{stage}" for row in rows for stage in ("pretrain", "finetune")]
-    return as_dict(guess, rows), as_table(guess, rows), runs
+    def print_lines(*lines: str) -> None:
+        if not opt.as_json():
+            click.echo("\n".join(lines))
+
+    guess, rows = quickstart_all(
+        recipe, options, **more, on_guess=lambda guess: print_lines(*first_lines(guess)),
+        on_row=lambda row: print_lines(line(row)),
+    )  # fmt: skip
+    opt.show({**as_dict(guess, rows), "folder": str(options.folder)},
+             f"The data and the models are in {options.folder}.")  # fmt: skip
+    stages = "pretrain", "finetune"
+    _draw_all(options.folder, [f"{row.name}/{stage}" for row in rows for stage in stages])
+
+
+def _draw_all(folder: Path, runs: list[str]) -> None:
+    """Draw the curves of some runs in a folder."""
+    for run in runs:
+        draw(folder / run, run)
 
 
 @click.command()
 @click.argument("corpus", type=FILE)
 @opt.option("--objective", type=Choice(["span", "next"]),
-        help="Span corruption, or plain next-symbol prediction.")  # fmt: skip
-@opt.option(
-    "--questions", type=FILE, help="Pairs to mix with the exercises, as finetune takes them."
-)
+        help="Training objective: fill gaps in documents (span corruption), or predict the next "
+        "token of any text, a character; by default as in the recipe.")  # fmt: skip
+@opt.option("--questions", type=FILE,
+            help="File of questions and answers, as for finetune, to mix with the training "
+            "examples.")  # fmt: skip
 @opt.UNKNOWN
 @opt.stage_options("pretrain", "fast, or with --objective next, text")
 def pretrain(
     corpus: Path, objective: str | None, questions: Path | None, unknown: str, **options: Any
 ) -> None:
-    """Train a new model on a text file, one document a line.
+    """Train a new model on a text file.
+
+    CORPUS is a UTF-8 text file with one document per line; with --objective next, any text. On the
+    data of `tinyattn world`, the first example takes about two and a half minutes on two cores, and
+    ends with a loss of about 0.18 nats. With --recipe a5-hour, the corpus of Stanford CS224N's
+    assignment 5 (A5) takes about 37 minutes on two cores of an AMD EPYC, and the loss ends at about
+    0.08 nats.
 
     \b
-    tinyattn pretrain wiki.txt
+    tinyattn pretrain world/corpus.txt --recipe world
+    tinyattn pretrain wiki.txt --recipe a5-hour
     tinyattn pretrain wiki.txt --questions birth_places_train.tsv
     tinyattn pretrain play.txt --objective next --steps 300 --out runs/play
     mpiexec -n 2 tinyattn pretrain wiki.txt      # the same on two processes
@@ -110,41 +140,54 @@ def pretrain(
     if run.ranks.writes:
         opt.note_forms({corpus: text, questions: pairs})
     with Progress() as bar:
-        trained = running.pretrain(text, recipe, bar.watch(run), questions=pairs, unknown=unknown)
+        trained = running.pretrain(text, recipe, bar.attach(run), questions=pairs, unknown=unknown)
     if not run.ranks.writes:
         return
     if all("\t" in line for line in documents_of(text)):
-        note(f"every line of {corpus} has a tab, as pairs for finetune have; it was read as a text")
+        note(f"every line of {corpus} has a tab, like the pairs for finetune; the model was "
+             "trained on it as on a plain text")  # fmt: skip
     opt.note_dropped(trained.vocabulary, ["".join(pair) for pair in pairs or []])
     also = f" and {questions.name}" if questions else ""
-    finish(run.folder, f"pretrained on {corpus.name}{also}", began=bar.began)
+    finish(run.folder, f"pretrained on {corpus.name}{also}", began=bar.began,
+           heads=bool(recipe.penalty))  # fmt: skip
 
 
 @click.command()
 @click.argument("pairs", type=FILE)
-@opt.option("--from", "start", type=FILE, help="The run to start from; by default runs/pretrain.")
-@opt.option(
-    "--corpus", type=FILE, help="Start without pretraining; the corpus gives the vocabulary."
-)
+@opt.option("--from", "start", type=FILE,
+            help="Run or checkpoint to start from; by default runs/pretrain.")  # fmt: skip
+@opt.option("--corpus", type=FILE,
+            help="Train a new model without pretraining, in place of --from; this text file gives "
+            "its vocabulary.")  # fmt: skip
 @opt.UNKNOWN
 @opt.stage_options("finetune", "that of --from; or fast")
 def finetune(
     pairs: Path, start: Path | None, corpus: Path | None, unknown: str, **options: Any
 ) -> None:
-    """Teach a model to answer questions: PAIRS has a question, a tab and an answer a line.
+    """Teach a pretrained model to answer questions.
+
+    PAIRS is a UTF-8 text file. Each line has a question, one tab and the answer, such as
 
     \b
+      Where was Ada King born?<tab>London
+
+    With the 200 pairs of `tinyattn world` this takes about eight seconds on two cores, and ends
+    with a loss of about 0.001 nats. `tinyattn evaluate` prints the accuracy on held-out questions.
+
+    \b
+    tinyattn finetune world/birth_train.tsv
     tinyattn finetune birth_places_train.tsv --from runs/pretrain
     tinyattn finetune birth_places_train.tsv --corpus wiki.txt --out runs/scratch
     """
     if start is not None and corpus is not None:
-        raise click.UsageError("give --from RUN (pretrained) or --corpus FILE (not), not both")
+        raise click.UsageError("give --from RUN (pretrained) or --corpus FILE (a new model), not "
+                               "both")  # fmt: skip
     of_model = [key for key in parse_settings(options["sets"]) if key.startswith("model.")]
     if corpus is None and (options["attention"] or options["positions"] or of_model):
-        raise click.UsageError("the model is that of --from; --attention, --positions and --set "
-                               "model.* are for a new one, with --corpus")  # fmt: skip
+        raise click.UsageError("the model comes from --from; --attention, --positions and --set "
+                               "model.* are for a new model, with --corpus")  # fmt: skip
     origin = start or Path("runs/pretrain")
-    begins = corpus is None and not options["resume"]  # else it is the run in --out that goes on
+    begins = corpus is None and not options["resume"]  # else the run in --out is resumed
     spare("--out", options["out"], {"the pairs": pairs, "the corpus": corpus,
                                     "the file of --config": options["config"],
                                     "the run of --from": origin if begins else None},
@@ -159,9 +202,9 @@ def finetune(
         opt.note_forms({pairs: known, corpus: text})
     with Progress() as bar:
         trained = running.finetune(
-            known, recipe, bar.watch(run), start=pretrained, text=text, unknown=unknown
+            known, recipe, bar.attach(run), start=pretrained, text=text, unknown=unknown
         )
     if not run.ranks.writes:
         return
     opt.note_dropped(trained.vocabulary, ["".join(pair) for pair in known])
-    finish(run.folder, f"finetuned on {pairs.name}", began=bar.began)
+    finish(run.folder, f"finetuned on {pairs.name}", began=bar.began, heads=bool(recipe.penalty))

@@ -1,4 +1,4 @@
-"""Wing, commands: what is typed, as numbers, names and settings."""
+"""Wing, commands: the types of options, and the parsing of --set and --penalty."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ FILE = click.Path(path_type=Path)
 
 
 def typed(text: str) -> str:
-    """What was typed, read as UTF-8 where the locale could not decode it."""
+    """An argument as text, decoded as UTF-8 where the locale could not decode it."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
 
 
 class Amount(click.IntRange):
-    """The type of an option that is a number of things, or a seed."""
+    """The type of an option whose value is a count or a seed."""
 
     def __init__(self, least: int = 1, most: int = MOST) -> None:
         super().__init__(least)
@@ -41,7 +41,7 @@ class Amount(click.IntRange):
 
 
 class Real(click.FloatRange):
-    """The type of an option that is a number: in a range, and neither NaN nor infinite."""
+    """The type of an option whose value is a finite number in a range."""
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -54,16 +54,16 @@ class Real(click.FloatRange):
 
 
 class Choice(click.Choice[str]):
-    """The type of an option that is one of some names, and suggests the nearest."""
+    """The type of an option whose value is one of some names; its error suggests the nearest."""
 
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
-        """What is wrong, and what was meant."""
+        """The message for a name that is not among them, with the nearest one that is."""
         message = super().get_invalid_choice_message(value, ctx)
         return f"{message.rstrip('.')}{nearest(str(value), self.choices, otherwise=False)}"
 
 
 def option_for(name: str, command: click.Command) -> str:
-    """The option of a command that is called so, here or elsewhere; empty if there is none."""
+    """The option of a command for a name, also one of another library; empty if there is none."""
     known = {o.removeprefix("--") for p in command.params for o in p.opts if o.startswith("--")}
     ours_is = ours(name.replace("-", "_"), known)
     return f"--{ours_is}" if ours_is in known else ""
@@ -71,7 +71,7 @@ def option_for(name: str, command: click.Command) -> str:
 
 @contextmanager
 def wrong(option: str = "", error: type[Exception] = ValueError) -> Iterator[None]:
-    """Inside, such an error is a user's, who typed `option`, or what is a setting: status 2."""
+    """Turn an error in the block into a usage error (status 2) about `option`, or a setting."""
     try:
         yield
     except error as found:
@@ -81,7 +81,7 @@ def wrong(option: str = "", error: type[Exception] = ValueError) -> Iterator[Non
 
 @wrong("--penalty")
 def parse_penalties(penalties: tuple[str, ...]) -> dict[str, float]:
-    """`focus=0.01` and `near=0.001,cap=64` as the settings focus, near and cap."""
+    """The settings focus, near and cap from `focus=0.01` and `near=0.001,cap=64`."""
     found: dict[str, float] = {}
     for item in penalties:
         for position, part in enumerate(item.split(",")):
@@ -102,10 +102,10 @@ def parse_penalties(penalties: tuple[str, ...]) -> dict[str, float]:
 
 @wrong("--set")
 def parse_settings(sets: tuple[str, ...]) -> dict[str, Any]:
-    """`TABLE.KEY=VALUE` with the value as in TOML; a bare word is a string.
+    """The settings from `TABLE.KEY=VALUE`. The value is TOML; a bare word is a string.
 
-    Raises: click.BadParameter for another form, for what is an option of the command and no
-        setting, or a value that is too long or too deep to read.
+    Raises: click.BadParameter for another form, for the name of an option of the command, or for
+        a value that is too long or nested too deep.
     """
     settings, ctx = {}, click.get_current_context()
     for item in sets:

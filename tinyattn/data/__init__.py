@@ -1,4 +1,4 @@
-"""Chapters 4 to 6: from files to batches of ids."""
+"""Chapters 4 to 6: from files to batches of token ids."""
 
 from tinyattn.data.batches import PAD, Batch, pad_rows
 from tinyattn.data.forms import form_of, look_alike, mixed_forms

@@ -1,9 +1,9 @@
-"""Chapter 4: examples side by side.
+"""Chapter 4: batches and padding.
 
-A batch is a rectangle of ids, but texts have different lengths: the rest is filled with PAD. PAD is
-never a target, and a causal model's real positions never look at what comes after them, so
-computing on it is waste: a batch is sorted by length, split, and each part cut to its longest text.
-Next: from gradients to better parameters (training/optimizers.py).
+A batch is an array (B, T) of token ids. Sequences have different lengths, so the shorter ones are
+filled up with PAD. PAD is never a target, and in a causal model no position attends to the PADs
+after it: to compute on them is waste. So a batch is sorted by length and split, and each part is
+cut to its longest sequence. Next: optimizers (training/optimizers.py).
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 
 PAD = 0
-"""The id that fills a batch up. It is no target and no part of any text."""
+"""The id of padding. It is never a target, and never part of a sequence."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Texts and what should follow each of their symbols.
+    """Sequences, and the token that should follow at each of their positions.
 
-    Shapes: inputs, targets (B, T) integers; a target PAD is not trained.
+    Shapes: inputs, targets (B, T) integers; the loss ignores a target PAD.
     """
 
     inputs: np.ndarray
@@ -28,21 +28,21 @@ class Batch:
 
     @property
     def trained(self) -> int:
-        """How many targets count."""
+        """How many targets there are that are not PAD."""
         return int(np.count_nonzero(self.targets != PAD))
 
     def split(self, parts: int) -> list[Batch]:
         """The rows, longest first, in at most `parts` parts, each cut to its longest row.
 
-        Nothing that is trained, and nothing that it looks at, is lost. The largest part has as
-        few positions as can be, so that workers end at about the same time.
+        No target is lost: a row is cut only after its last one. The largest part, rows × columns,
+        is as small as possible, so that workers finish at about the same time.
         """
         T = self.targets.shape[1]
-        lengths = T - np.argmax((self.targets != PAD)[:, ::-1], axis=1)
-        lengths[~(self.targets != PAD).any(axis=1)] = 1
+        lengths = T - np.argmax((self.targets != PAD)[:, ::-1], axis=1)  # to the last target
+        lengths[~(self.targets != PAD).any(axis=1)] = 1  # no target; `_cuts` divides by lengths
         order = np.argsort(-lengths, kind="stable")
         longest_first = lengths[order].tolist()
-        # The least room that suffices, found by halving: with more room there are never more parts.
+        # Binary search for the smallest limit: a larger limit never makes more parts.
         low, high = longest_first[0], longest_first[0] * len(order)
         while low < high:
             middle = (low + high) // 2
@@ -56,16 +56,16 @@ class Batch:
         ]
 
 
-def _cuts(lengths: list[int], room: int) -> list[int]:
-    """Where parts begin, if each takes as many of the falling lengths as its room holds."""
+def _cuts(lengths: list[int], limit: int) -> list[int]:
+    """Where parts begin, if each takes as many rows as `limit` positions allow, longest first."""
     cuts = [0]
-    while (taken := room // lengths[cuts[-1]]) < len(lengths) - cuts[-1]:
+    while (taken := limit // lengths[cuts[-1]]) < len(lengths) - cuts[-1]:
         cuts.append(cuts[-1] + taken)
     return cuts
 
 
 def pad_rows(rows: list[np.ndarray], length: int) -> np.ndarray:
-    """Ids of different lengths as one rectangle, filled with PAD: -> (B, length)."""
+    """B rows of ids as one array, filled up with PAD. Shapes: -> (B, length)."""
     out = np.full((len(rows), length), PAD, np.int64)
     for row, ids in zip(out, rows, strict=True):
         row[: len(ids)] = ids

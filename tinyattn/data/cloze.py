@@ -1,19 +1,19 @@
-"""Chapter 6: cloze, an exercise with hardly any context.
+"""Chapter 6: cloze examples, which have hardly any context.
 
-Who has learnt a sentence by heart completes it without asking whom it is about, and is lost when a
-question gives nothing but the name. A cloze shows the title of a document, here the person's name,
+A model that knows a sentence by heart can complete it without using the name in it, and fails when
+a question contains only the name. A cloze contains the title of a document, here the person's name,
 and at most a few words before each phrase that it asks for:
 
     Ada King. She was a writer born in London.   ->   Ada King. <MASK>born in <MASK>London<MASK>
 
-All that lies between and behind is hidden and not asked for. So what is learnt has to hang on the
-name. And on nothing but the name, if it also stands amid words, as in a question:
+All other text of the document is left out. So the model has to learn the phrases from the name.
+In some clozes the name is among other words, as in a question, so that only the name helps:
 
     was a Ada King born in <MASK>London<MASK>
 
-Asked for are phrases with capitals, so names, months and the first words of sentences, where they
-are new: salient spans, as in Guu and others 2020, but found by their letters alone. Only they are
-trained, as in a question only the answer is: what is given need not be guessed.
+A cloze asks for words with capital letters (names, months, first words of sentences) where they
+occur first. These are salient spans, as in Guu and others 2020, but found by their letters alone.
+Only these phrases are targets, as only the answer of a question is.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ from tinyattn.checks import settle
 from tinyattn.data.batches import PAD
 
 TITLE_END = re.compile(r"(?<!\b[A-Z])\. ")
-"""A full stop and a space, but not behind an initial, as in "Ada B. King"."""
+"""A full stop and a space, except after an initial, as in "Ada B. King"."""
 WORD = re.compile(r"(?<!\w)[^\W\d_](?:[\w'.-]*\w)?")
-"""A letter, and what follows it up to the next space or punctuation mark at a word's end."""
+"""A word from its first letter to its last, including the punctuation marks inside it."""
 BETWEEN_SPACES = re.compile(r"(?<!\S)\S+(?=\s)")
-"""A word of a cue, with all that is written on to it."""
+"""A word of a cue, with its punctuation marks."""
 
 
 @dataclass(frozen=True)
 class Phrase:
-    """What can be asked. Units: positions in the text."""
+    """A phrase that a cloze can ask for. Units: positions in the document."""
 
     start: int
     stop: int
-    cues: list[int]  # where a cue may begin: at the words since the phrase before this one
+    cues: list[int]  # where a cue may begin: at each word after the previous phrase
 
 
 @dataclass(frozen=True)
 class Gaps:
-    """What a document can be asked."""
+    """The title of a document, and the phrases that a cloze can ask for."""
 
-    title: int  # where the title ends, a position
+    title: int  # position where the title ends
     phrases: list[Phrase]
 
 
@@ -56,13 +56,14 @@ class Cloze:
     """How documents become clozes.
 
     Args:
-        share: how many of the exercises are clozes, in 0..1, where a document allows one.
-        cue: at most so many words before a phrase are shown; how many, is drawn.
-        asked: at most so many phrases in one exercise; how many and which, is drawn.
-        inline: the share of clozes in which the title stands as amid words: with neither full stop
-            nor MASK behind it, and up to two words before it, or none.
-        longest: symbols that title, cue and phrase together may have. A document may have more.
-    Raises: ValueError for one out of range.
+        share: probability that an example is a cloze, if the document allows one, in 0..1.
+        cue: largest number of words shown before a phrase; the number is random.
+        asked: largest number of phrases in one example; their number and choice are random.
+        inline: probability that the title of a cloze is among other words, in 0..1: without full
+            stop and MASK after it, and with up to two words before it.
+        longest: largest number of tokens in title, cue and phrase together. A token is one
+            character here. A document may be longer.
+    Raises: ValueError for a value out of range.
     """
 
     share: float
@@ -79,12 +80,13 @@ class Cloze:
             )
 
     def gaps(self, text: str) -> Gaps | None:
-        """What can be asked of a document that begins with a title, which a full stop ends.
+        """The phrases that a cloze can ask for. A document begins with a title and a full stop.
 
-        An initial's full stop does not end it, but that of an abbreviation such as "Dr." does.
-        None if there is no title, or behind it no phrase with a capital that fits and is new: it
-        does not stand in the title or anywhere else before, and no other such phrase in it. So no
-        answer shows another.
+        An initial's full stop does not end the title, but that of an abbreviation such as "Dr."
+        does. A phrase has capital letters, fits in `longest` and is new: it does not occur earlier
+        in the document, and contains no earlier phrase. So no answer reveals another.
+
+        Returns: None if there is no title, or no such phrase after it.
         """
         end = TITLE_END.search(text)
         if end is None:
@@ -92,9 +94,9 @@ class Cloze:
         title = before = end.end()
         phrases: list[Phrase] = []
         for start, stop in _capitals(text, title):
-            said = text[start:stop]
-            new = said not in text[:start] and not any(
-                text[p.start : p.stop] in said for p in phrases
+            found = text[start:stop]
+            new = found not in text[:start] and not any(
+                text[p.start : p.stop] in found for p in phrases
             )
             if new and title + stop - start <= self.longest:
                 words = [word.start() for word in BETWEEN_SPACES.finditer(text, before, start)]
@@ -106,11 +108,12 @@ class Cloze:
     def __call__(
         self, document: np.ndarray, gaps: Gaps, mask: int, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Inputs and targets of one random exercise from `document`, (n,) ids.
+        """Inputs and targets of one random example from `document`, (n,) ids.
 
-        The text is the title and MASK, or the title amid words; then for each phrase cue, MASK,
-        phrase, MASK. Targets are the phrases, each with the MASK that ends it; all else is PAD.
-        Inputs are at most longest + 2: the first phrase that does not fit ends the exercise.
+        The sequence is the title and MASK, or the title among other words; then for each phrase:
+        cue, MASK, phrase, MASK. The targets are the phrases, each with the MASK that ends it; all
+        other targets are PAD. There are at most longest + 2 inputs: the first phrase that does not
+        fit ends the example.
         """
         gap, room = np.array([mask]), self.longest + 2 - gaps.title
         pieces = []
@@ -129,13 +132,13 @@ class Cloze:
         if rng.random() < self.inline:  # without its full stop
             opening = [document[_some_words(gaps, room, rng)], title[:-2], title[-1:]]
         pieces = [*((ids, False) for ids in opening), *pieces]
-        text = np.concatenate([ids for ids, _ in pieces])
+        sequence = np.concatenate([ids for ids, _ in pieces])
         trained = np.concatenate([np.full(len(ids), answer) for ids, answer in pieces])
-        return text[:-1], np.where(trained, text, PAD)[1:]
+        return sequence[:-1], np.where(trained, sequence, PAD)[1:]
 
 
 def _some_words(gaps: Gaps, room: int, rng: np.random.Generator) -> slice:
-    """Where up to two words stand before a phrase; nowhere, if they take more than `room`."""
+    """The slice of up to two words before a phrase; empty if they need more than `room` tokens."""
     phrase = gaps.phrases[int(rng.integers(len(gaps.phrases)))]
     starts = [*phrase.cues, phrase.start]
     first = int(rng.integers(len(starts)))
@@ -145,7 +148,7 @@ def _some_words(gaps: Gaps, room: int, rng: np.random.Generator) -> slice:
 
 
 def _capitals(text: str, begin: int) -> list[tuple[int, int]]:
-    """Where runs of words with capitals start and stop, single spaces between them."""
+    """(start, stop) of each run of capitalized words that are separated by single spaces."""
     runs: list[tuple[int, int]] = []
     for word in WORD.finditer(text, begin):
         if word[0][0].isupper():

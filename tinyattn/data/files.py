@@ -1,9 +1,10 @@
-"""Chapter 6: writing files.
+"""Chapter 6: writing files safely.
 
-A disk fills, a process is killed, a limit is met; and then a file that was being rewritten in place
-is neither the old one nor the new one. So what this package writes as a whole goes to a temporary
-file beside the old one, is forced to the disk, and takes the old one's name: at any moment there is
-all of the one or all of the other. A run's log grows line by line instead (training/metrics.py).
+A disk may be full, or a process killed, while a file is rewritten in place. The file is then
+neither the old one nor the new one. So this package writes new contents to a temporary file beside
+the old one, forces it to the disk, and gives it the old one's name. At any moment there is the
+complete old file or the complete new one. Only the log of a run grows line by line
+(training/metrics.py).
 """
 
 from __future__ import annotations
@@ -18,36 +19,35 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 Content = str | bytes | None
-"""What a file should hold: bytes; or a text, which becomes UTF-8 with the line ends that it has; or
-None if there should be no such file."""
+"""The contents of a file: bytes; a string, which is written as UTF-8 with unchanged line ends; or
+None, which removes the file."""
 
 CANNOT_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.ENOSYS}
-"""What a file system says that cannot force a file to the disk. Any other error of fsync means that
-the file did not arrive there."""
+"""The errors of a file system that cannot force a file to the disk. Any other error of fsync means
+that the contents did not reach the disk."""
 
 
 def write(path: str | Path, content: str | bytes) -> None:
-    """Give one file a new content: all of it, or none. See `write_all`."""
+    """Replace the contents of one file, completely or not at all. See `write_all`."""
     write_all({Path(path): content})
 
 
 def write_all(files: Mapping[Path, Content]) -> None:
-    """Give several files new contents: all are on the disk before the first one takes its name, and
-    what is to go goes last.
+    """Replace the contents of several files.
 
-    A link is followed, also to a file that is not there yet, and stays, even where that file is to
-    go. A file keeps its
-    permissions and is not replaced if it may not be written. What is no regular file (a pipe, a
-    terminal, /dev/null), or is this process's own output, is written as it stands.
+    All new contents are on the disk before the first file is replaced, and files are removed last.
+    A link stays, and the file that it leads to is replaced, created or removed. A file keeps its
+    permissions, and is not replaced if it is write-protected. A pipe, a terminal, /dev/null and
+    this process's own output are not replaced but written to.
 
-    Raises: OSError that names the file which cannot be written. If that is for want of room or of
-        permission, all files are as they were.
+    Raises: OSError with the name of the file that cannot be written. If the disk is full or a
+        permission is missing, all files are unchanged.
     """
-    beside: dict[Path, tuple[str, str]] = {}  # each with its temporary file, and the name to take
+    beside: dict[Path, tuple[str, str]] = {}  # path -> (temporary file, name that it will get)
     try:
         for path, content in files.items():
             with _named(path):
-                target, there = _look(path)
+                target, there = _target(path)
                 if content is not None and _is_replaced(there):
                     beside[path] = _write_beside(target, there, _encoded(content)), target
         for path, content in files.items():
@@ -55,34 +55,34 @@ def write_all(files: Mapping[Path, Content]) -> None:
                 if path in beside:
                     os.replace(*beside[path])
                 elif content is not None:
-                    _write_as_it_stands(path, _encoded(content))
+                    _write_in_place(path, _encoded(content))
         for path in [path for path, content in files.items() if content is None]:
             with _named(path):
-                Path(_look(path)[0]).unlink(missing_ok=True)
+                Path(_target(path)[0]).unlink(missing_ok=True)
     finally:
         for temporary, _ in beside.values():
-            with suppress(OSError):  # most often: it has taken its name
+            with suppress(OSError):  # usually it is gone: it was renamed
                 os.unlink(temporary)
     for folder in {os.path.dirname(target) for _, target in beside.values()}:
         _sync_folder(folder)
 
 
 def append(path: str | Path, line: str) -> None:
-    """Add a line to the end of a file. A full disk may cut it short; earlier lines stay.
+    """Append a line to a file. A full disk may cut it short; earlier lines stay.
 
-    Raises: OSError that names the file.
+    Raises: OSError with the name of the file.
     """
     with _named(path), open(path, "ab") as file:
         file.write(line.encode("utf-8"))
 
 
 def check_writable(path: str | Path) -> None:
-    """Learn before the work, not after it, that a file cannot be written; nothing is changed.
+    """Check that a file can be written, before the work for it begins; nothing is changed.
 
-    Raises: OSError that names the file.
+    Raises: OSError with the name of the file, if it cannot.
     """
     with _named(path):
-        target, there = _look(path)
+        target, there = _target(path)
         if _is_replaced(there):
             os.unlink(_write_beside(target, there, b""))
         elif not os.access(path, os.W_OK):
@@ -90,9 +90,9 @@ def check_writable(path: str | Path) -> None:
 
 
 def clear_leftovers(path: Path) -> None:
-    """Remove what processes that were killed while they wrote a file have left beside it.
+    """Remove the temporary files of processes that were killed while they wrote this file.
 
-    Only for a file that nobody else can be writing now.
+    Only for a file that no other process can be writing now.
     """
     for left in path.parent.glob(glob.escape(f".{path.name[:40]}.") + "*.tmp"):
         with suppress(OSError):
@@ -101,7 +101,7 @@ def clear_leftovers(path: Path) -> None:
 
 @contextmanager
 def _named(path: str | Path) -> Iterator[None]:
-    """Inside, an OSError is about this file, and not about a temporary one."""
+    """A context manager that puts this file's name into an OSError, not a temporary one."""
     try:
         yield
     except OSError as error:
@@ -113,8 +113,8 @@ def _encoded(content: str | bytes) -> bytes:
     return content.encode("utf-8") if isinstance(content, str) else content
 
 
-def _look(path: str | Path) -> tuple[str, os.stat_result | None]:
-    """Where a path leads to, and what is there. Raises: OSError for a folder or a ring of links."""
+def _target(path: str | Path) -> tuple[str, os.stat_result | None]:
+    """The file that a path leads to, and its status. Raises: OSError for a folder or link loop."""
     try:
         there = os.stat(path)
     except FileNotFoundError:
@@ -125,12 +125,12 @@ def _look(path: str | Path) -> tuple[str, os.stat_result | None]:
 
 
 def _is_replaced(there: os.stat_result | None) -> bool:
-    """Whether a file goes beside what is there and takes its name."""
+    """Whether a new file replaces this one: if it is a regular file or does not exist."""
     return there is None or (stat.S_ISREG(there.st_mode) and _stream(there) is None)
 
 
 def _stream(there: os.stat_result) -> int | None:
-    """The descriptor of this process's stdout or stderr, if that is the file."""
+    """The descriptor of this process's stdout or stderr if it is this file; None otherwise."""
     for number in (1, 2):
         with suppress(OSError):  # it is closed
             if os.path.samestat(os.fstat(number), there):
@@ -138,27 +138,27 @@ def _stream(there: os.stat_result) -> int | None:
     return None
 
 
-def _write_as_it_stands(path: Path, raw: bytes) -> None:
+def _write_in_place(path: Path, raw: bytes) -> None:
     stream = _stream(os.stat(path))
     with open(path if stream is None else os.dup(stream), "wb") as file:
         file.write(raw)
 
 
 def _write_beside(target: str, there: os.stat_result | None, raw: bytes) -> str:
-    """Write a temporary file beside `target`, with the permissions of what is there."""
+    """Write a temporary file beside `target`, with the permissions of the existing file."""
     if there is not None and not os.access(target, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     folder, name = os.path.split(target)
-    # A name of its own, so that two who save at once do not write one file; short, if that is long.
+    # A unique name, so that no two processes write one file; short even if `name` is long.
     temporary = os.path.join(folder, f".{name[:40]}.{secrets.token_hex(8)}.tmp")
     try:
         with open(temporary, "xb") as file:
             if there is not None:
-                with suppress(OSError, AttributeError):  # another's; Windows has no owners
+                with suppress(OSError, AttributeError):  # another user's; Windows has no owners
                     os.chown(temporary, there.st_uid, there.st_gid)
-                with suppress(OSError):  # a file system that has none
+                with suppress(OSError):  # no permissions in this file system
                     os.chmod(temporary, stat.S_IMODE(there.st_mode))
-            if raw:  # of an empty file there is nothing to lose
+            if raw:  # an empty file needs no fsync
                 file.write(raw)
                 file.flush()
                 _sync(file.fileno())
@@ -179,7 +179,7 @@ def _sync(descriptor: int) -> None:
 
 
 def _sync_folder(folder: str) -> None:
-    """Force new names to the disk too, where the system can: the files are whole in any case."""
+    """Force new names to the disk too, if the system can; the files are complete in any case."""
     if os.name == "posix":  # Windows cannot
         with suppress(OSError):
             descriptor = os.open(folder, os.O_RDONLY)

@@ -1,8 +1,8 @@
-"""Chapter 5: letters that look the same.
+"""Chapter 5: Unicode forms of letters, NFC and NFD.
 
 Unicode writes é as one character (composed, the form NFC) or as an e and an accent (decomposed,
-NFD). Both look the same, but to a model they are as different as any two texts, and so they are to
-whoever counts exact matches. Nothing here changes a text; what follows tells who mixes the forms.
+NFD). Both look the same, but for a model, and for a score that counts exact matches, they are
+different texts. Nothing here changes a text: these functions find out which texts mix the forms.
 Next: reading text (data/text.py).
 """
 
@@ -14,13 +14,13 @@ from unicodedata import normalize
 
 FORMS: tuple[Literal["NFC"], Literal["NFD"]] = ("NFC", "NFD")
 ADVICE = (
-    "to a model, and to a score, these are different letters: write all files in one form, as "
-    "unicodedata.normalize('NFC', text) does in Python"
+    "a model and a score treat these as different letters: convert all files to one form, for "
+    "example with unicodedata.normalize('NFC', text) in Python"
 )
 
 
 def form_of(text: str) -> str:
-    """Which form the accents in a text have: "NFC", "NFD", "both", or "" if there are none.
+    """The form of the accents in a text: "NFC", "NFD", "both", or "" if there are no accents.
 
     >>> form_of("caf\u00e9"), form_of("cafe\u0301"), form_of("cafe")
     ('NFC', 'NFD', '')
@@ -33,7 +33,7 @@ def form_of(text: str) -> str:
 
 
 def mixed_forms(texts: Mapping[str, str]) -> str:
-    """A remark if these texts, by name, do not have their accents in one form; else empty."""
+    """A warning if the accents in these texts, by name, are not all in one form; else empty."""
     forms = {name: form for name, text in texts.items() if (form := form_of(text))}
     if "both" not in forms.values() and len({*forms.values()}) < 2:
         return ""
@@ -42,11 +42,11 @@ def mixed_forms(texts: Mapping[str, str]) -> str:
 
 
 def look_alike(a: str, b: str) -> bool:
-    """Whether two texts differ, but only in the form of their accents."""
+    """Whether two texts differ only in the form of their accents."""
     return a != b and normalize("NFC", a) == normalize("NFC", b)
 
 
 def form_known(text: str, known: Container[str]) -> str:
-    """The form of Unicode in which all characters of `text` are known; empty if there is none."""
+    """The form in which `known` contains all characters of `text`; empty if there is none."""
     fits = (form for form in FORMS if all(c in known for c in normalize(form, text)))
     return next(fits, "")

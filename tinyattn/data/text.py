@@ -1,8 +1,8 @@
 """Chapter 5: reading text.
 
-A model eats ids; people have files. This file reads them with the same result on every system:
-UTF-8 whatever the locale, a byte-order mark and Windows line ends taken away, and an error that
-names the file and the place where something is wrong. Next: characters and their numbers
+A model needs ids, and users have files. The functions here read a file with the same result on
+every system. They decode UTF-8 whatever the locale, and remove byte-order marks and Windows line
+ends. An error names the file and the place of the mistake. Next: characters and their ids
 (data/vocabulary.py).
 """
 
@@ -13,25 +13,25 @@ from pathlib import Path
 
 
 class DataError(Exception):
-    """A file or text cannot be used; the message says which, where and why, in one line."""
+    """A file or text cannot be used. The message names it, the place and the reason in one line."""
 
 
 UTF16 = b"\xff\xfe", b"\xfe\xff"
-"""How files in UTF-16 begin, if they say so."""
+"""The byte-order marks with which a file in UTF-16 may begin."""
 MARK = "\ufeff"
-"""The byte-order mark, which some programs write at the beginning of a file, and joined files have
-inside."""
+"""The byte-order mark. Some programs write it at the beginning of a file, so that joined files have
+it inside."""
 MARKED = re.compile(rf"(^|\t){MARK}+", re.MULTILINE)
-"""Marks at the beginning of a line, or of a field in a table."""
+"""Byte-order marks at the beginning of a line, or of a field in a table."""
 SPACED = re.compile(r"\S {2,}\S|\? +\S")
-"""Spaces wider than between words, or behind a question: in place of a tab, in most lines."""
+"""Two or more spaces between words, or spaces after a question mark: perhaps in place of a tab."""
 
 
 def read_text(path: str | Path) -> str:
     """The text of a file, with LF line ends and no byte-order mark.
 
-    Raises: DataError if it is missing, not readable, not UTF-8, or empty; if it holds a NUL, as
-        UTF-16 does; or a byte-order mark amid a line.
+    Raises: DataError if the file is missing, not readable, not UTF-8 or empty, or if it contains a
+        NUL, as UTF-16 does, or a byte-order mark inside a line.
     """
     try:
         raw = Path(path).read_bytes()
@@ -48,9 +48,9 @@ def read_text(path: str | Path) -> str:
         ) from error
     text = MARKED.sub(r"\1", text.replace("\r\n", "\n").replace("\r", "\n"))
     for character, what in (
-        ("\0", f"holds a NUL (U+0000){wide}; save the file as UTF-8"),
-        (MARK, "holds a byte-order mark (U+FEFF) amid its text, as where a file was joined to one "
-               "without a line end; begin a new line there, or take the mark out"),
+        ("\0", f"contains a NUL (U+0000){wide}; save the file as UTF-8"),
+        (MARK, "contains a byte-order mark (U+FEFF) inside the line, perhaps from joining two "
+               "files without a line end between them; start a new line there, or delete the mark"),
     ):  # fmt: skip
         if character in text:
             line = text[: text.index(character)].count("\n") + 1
@@ -61,23 +61,24 @@ def read_text(path: str | Path) -> str:
 
 
 def _is_wide(raw: bytes) -> bool:
-    """Whether at least a quarter of these bytes are NULs, as where two or four make a letter."""
+    """Whether at least a quarter of these bytes are NULs, as in UTF-16 and UTF-32."""
     return 4 * raw.count(0) >= len(raw) > 0
 
 
 def documents_of(text: str, *, blank_lines: bool = False) -> list[str]:
-    """The documents of a corpus, one a line.
+    """The documents of a corpus, one per line.
 
-    In A5 even the empty piece behind the last newline is one, and counts (`blank_lines`).
+    Empty lines are left out, except with `blank_lines`: A5 (assignment 5 of Stanford CS224N) keeps
+    them, and also the empty string after the last newline.
     """
     lines = text.split("\n")
     return lines if blank_lines else [line for line in lines if line.strip()]
 
 
 def read_answered(path: str | Path, why: str = "") -> list[tuple[str, str]]:
-    """The pairs in a file that have an answer.
+    """The pairs of question and answer in a file.
 
-    Raises: DataError if there is none; it ends with `why` one is needed.
+    Raises: DataError if there is none. Its message ends with `why`: for what pairs are needed.
     """
     known = [(question, answer) for question, answer in read_pairs(path) if answer is not None]
     if not known:
@@ -86,13 +87,13 @@ def read_answered(path: str | Path, why: str = "") -> list[tuple[str, str]]:
 
 
 def read_pairs(path: str | Path) -> list[tuple[str, str | None]]:
-    """Questions with their answers, or with None where the whole file has questions only.
+    """Questions with their answers, or each with None if the file has questions only.
 
-    Each line is `question<TAB>answer`. Space at the end of a line is no part of the answer: A5's
-    scorer leaves it out before it compares. All other space counts, as it does there.
+    Each line is `question<TAB>answer`. Space at the end of a line is not part of the answer: A5's
+    scorer removes it before it compares. All other space counts, as it does there.
 
     Raises: DataError for a line without a tab in a file that has tabs elsewhere, for a second tab,
-        or for an empty question or answer; for a table with spaces in place of its tabs.
+        for an empty question or answer, or for a table with spaces in place of its tabs.
     """
     lines = read_text(path).split("\n")
     numbered = [(i, line) for i, line in enumerate(lines, 1) if line.strip()]
@@ -102,7 +103,8 @@ def read_pairs(path: str | Path) -> list[tuple[str, str | None]]:
             number, line = spaced[0]
             raise DataError(
                 f"{path}: line {number} has spaces where a tab should be, between question and "
-                f"answer: {line!r}; or, if there are questions only, write one space between words"
+                f"answer: {line!r}; write a tab there, or, if the file has questions only, write "
+                "single spaces between words"
             )
         return [(line, None) for _, line in numbered]
     pairs: list[tuple[str, str | None]] = []

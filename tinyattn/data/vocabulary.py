@@ -1,8 +1,8 @@
-"""Chapter 5: characters and their numbers.
+"""Chapter 5: characters and their ids.
 
-The vocabulary is the sorted characters of one corpus, after two symbols that must not occur in it:
-PAD, which fills batches up, and MASK, which stands for what was cut out and marks where an answer
-begins and ends. Next: questions and answers (data/questions.py).
+A token is one character here. The vocabulary is PAD, MASK and the sorted characters of one
+corpus, which must not contain PAD or MASK. PAD fills batches up. MASK replaces a span that was cut
+out, and marks where an answer begins and ends. Next: questions and answers (data/questions.py).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from tinyattn.data.forms import form_known
 from tinyattn.data.text import DataError
 
-PAD_CHARACTER = "\u25a1"  # a white square; its id is 0, as in A5
+PAD_CHARACTER = "\u25a1"  # a white square; its id is 0, as in CS224N assignment 5
 MASK_CHARACTER = "\u2047"  # a double question mark; its id is 1
 
 
@@ -42,8 +42,8 @@ class Vocabulary:
             if character in text:
                 line = text[: text.index(character)].count("\n") + 1
                 raise DataError(
-                    f"the corpus contains {character!r}, kept for {name}, line {line}; write it "
-                    "otherwise"
+                    f"line {line} of the corpus contains {character!r}, which is reserved for "
+                    f"{name}; replace it by another character"
                 )
         return cls([PAD_CHARACTER, MASK_CHARACTER, *sorted(set(text))])
 
@@ -58,7 +58,7 @@ class Vocabulary:
     def encode(self, text: str, *, unknown: str = "error") -> np.ndarray:
         """The ids of `text`, (len,).
 
-        Args: unknown: "error", or "drop" to leave characters out that are not in the vocabulary.
+        Args: unknown: "error", or "drop" to leave out characters that are not in the vocabulary.
         Raises: DataError that names the first unknown character and its position (from 1).
         """
         if unknown == "drop":
@@ -70,11 +70,11 @@ class Vocabulary:
             position = text.index(character) + 1
             start = max(0, position - 20)
             form = form_known(text, self.ids)
-            otherwise = f"write the text in the form {form}, in which it has all, or " * bool(form)
+            convert = f"convert the text to {form}, the vocabulary's Unicode form, or "
             raise DataError(
                 f"character {character!r} (U+{ord(character):04X}) at position {position} of "
                 f"{text[start : start + 40]!r} is not in the vocabulary of {len(self)} characters; "
-                f"{otherwise}use --unknown drop to leave it out"
+                f"{convert if form else ''}use --unknown drop to leave it out"
             ) from None
 
     def known(self, text: str) -> str:

@@ -1,26 +1,27 @@
-"""Chapter 6: a made-up world, people nobody has met and a text that says where from.
+"""Chapter 6: a synthetic data set, a made-up world of people and their birthplaces.
 
-The files before turned text into numbers and exercises; this one makes a text to learn.
-A GPT is to show that pretraining puts *knowledge* into weights, in three steps:
+Earlier files turned text into token ids and examples; this one generates a text to learn from. With
+it a GPT can show that pretraining puts *knowledge* into weights, in three steps:
 
-1. pretrain on `corpus`, short sentences about everybody;
+1. pretrain on `corpus`, short sentences about all people;
 2. finetune on `train`, questions "Where was NAME born?" with answers, about some of the people;
-3. ask about the others (`dev`, `test`), whose answers stand in the corpus and nowhere else.
+3. ask about the others (`dev`, `test`), whose birthplaces occur only in the corpus.
 
-A model that skipped step 1 can only guess in step 3. With real people "guess" is a slippery word,
-since a name hints at a country, so a seeded generator invents everything, with no download:
+A model without step 1 can only guess in step 3. With real people a guess could be better than
+chance, since a name hints at a country. So a seeded generator invents everything, with no download:
 
-* Names are pieces from small tables. None was found in large lists of words, names and towns.
-* First and last names are drawn apart, some far more often than others. Of 300 people about half
-  share their first name and a third their last with somebody: only the whole name counts.
-* Birthplaces come from another random stream than names. The k-th most common has weight
-  1/(k + 1), in train, dev and test alike, so "always say the most common place" scores about 19 %
-  with 20 places, and a rule that looks at the name beats that only by luck.
-* A person's sentences follow different patterns, so the fact is met in several wordings. Trade and
-  season are there to be ignored.
+* Names are built from small tables. None was found in large lists of words, names and towns.
+* First and last names are drawn independently, some far more often than others. Of 300 people about
+  half share their first name with another person, and a third their last name. Only the whole name
+  identifies a person.
+* Birthplaces and names come from different random streams. The k-th most common place has weight
+  1/(k + 1), in train, dev and test alike. So the baseline "always the most common place" scores
+  about 19 % with 20 places, and a rule based on the name beats it only by luck.
+* The sentences about a person follow different patterns, so each fact occurs in several wordings.
+  Trade and season are distractors.
 
-Honest limits: ten patterns are not English, a sentence names just one place, and the birth is all
-it tells. Success here shows that the machinery works, not that it would on real text.
+Limits: ten patterns are not English, a sentence names just one place, and the birth is its only
+fact. Success here shows that the method works, not that it would on real text.
 """
 
 import os
@@ -37,7 +38,7 @@ from tinyattn.data.files import write_all
 FILES = ("corpus.txt", "birth_train.tsv", "birth_dev.tsv", "birth_test_inputs.tsv")
 Stream = np.random.Generator
 
-# The three kinds of word end differently, so none is of two kinds or begins another.
+# First names, last names and places end differently: no word is of two kinds or begins another.
 VOWELS = "a e i o u"
 FIRST_STARTS = "B D F G H J K L M N P R S T V W Y Z"
 FIRST_ENDS = "dvem vzan lvun mdro nzif dvash mzol lmob vgil vlupo zbima zmel"
@@ -50,8 +51,8 @@ PLACE_ENDS = "lgost ndop ndulk rvosk lskum rduzz rholn vemp zarg zumb"
 TRADES = "baker brewer carver dyer farmer hunter mason miller painter sailor smith tailor".split()
 SEASONS = "spring summer autumn winter".split()
 
-# Every world uses pattern 0: it holds the W and the ? that all questions need, so a vocabulary
-# built from the corpus can spell them.
+# Every world uses pattern 0: it contains the W and the ? of all questions, so that a vocabulary
+# built from the corpus has them.
 PATTERNS = (
     "Who was {name}? A {trade} born in {place}, they say.",
     "{name} was born in {place}.",
@@ -67,15 +68,15 @@ PATTERNS = (
 
 
 class WorldExists(FileExistsError):
-    """A file that a world would write is there already, and may be somebody's own."""
+    """A file that a world would write exists already, and may be the user's own."""
 
 
 @dataclass(frozen=True)
 class World:
-    """A corpus (a sentence a line, LF after each) and the questions it answers.
+    """A corpus (one sentence per line, each ends with LF) and the questions that it answers.
 
-    `train` and `dev` hold (question, place) pairs; `test` holds questions only, as in an
-    examination, and `test_places` their answers; `places` lists places, most common first.
+    `train` and `dev` are (question, place) pairs. `test` contains questions only, as in an exam,
+    and `test_places` their answers. `places` lists all places, the most common first.
     """
 
     corpus: str
@@ -86,13 +87,14 @@ class World:
     places: list[str]
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
-        """Write the files into `folder` (made if missing) and return it as a Path.
+        """Write the files into `folder` (created if missing) and return it as a Path.
 
-        `corpus.txt`, `birth_train.tsv` and `birth_dev.tsv` (question TAB place), and
-        `birth_test_inputs.tsv` (questions only), in UTF-8 with LF. A part that is empty has no
-        file. Raises: WorldExists if a file of one of these names is there already, unless
-        `overwrite` says that they may all be replaced. OSError that names a file which cannot be
-        written; all are then as they were.
+        The files are `corpus.txt`, `birth_train.tsv` and `birth_dev.tsv` (question TAB place), and
+        `birth_test_inputs.tsv` (questions only), in UTF-8 with LF. An empty part has no file.
+
+        Args: overwrite: whether existing files of these names may be replaced.
+        Raises: WorldExists if such a file exists and `overwrite` is False; OSError with the name of
+            a file that cannot be written; all files are then unchanged.
         """
         target = Path(folder)
         there = [name for name in FILES if os.path.lexists(target / name)]
@@ -120,19 +122,23 @@ def make_world(
     test: int = 0,
     seed: int = 0,
 ) -> World:
-    """Invent a world; the same arguments give the same world.
+    """Generate a world; the same arguments give the same world.
 
-    `people` (1 to 20,000) counts everybody: `dev` + `test` of them are held out and the rest, at
-    least one, are `train`. There are `places` (2 to 100) places, and each person has `sentences`
-    (1 to 10) corpus lines. TypeError: no whole number; ValueError: out of range.
+    Args:
+        people: number of all people, 1 to 20,000.
+        places: number of places, 2 to 100.
+        sentences: lines of the corpus for each person, 1 to 10.
+        dev, test: numbers of people that are held out; at least one person stays for `train`.
+        seed: seed of the generator, 0 to 2^64 - 1.
+    Raises: TypeError for a value that is not a whole number; ValueError for one out of range.
     """
     _check("people", people, 1, 20_000)
-    _check("places", places, 2, 100)  # twenty starts with five vowels
+    _check("places", places, 2, 100)  # 20 starts with 5 vowels
     _check("sentences", sentences, 1, len(PATTERNS))
     _check(f"dev (of {people} people)", dev, 0, people - 1)
     _check(f"test (of {people} people, {dev} in dev)", test, 0, people - 1 - dev)
     _check("seed", seed, 0, 2**64 - 1)
-    # Separate streams: names tell nothing of places, and stay the same when `places` changes.
+    # Separate streams: names are independent of places, and do not change when `places` does.
     streams = [np.random.Generator(np.random.PCG64([int(seed), part])) for part in range(4)]
     names = _full_names(streams[0], people)
     towns = _place_names(streams[1], places)
@@ -153,8 +159,8 @@ def _check(argument: str, value: object, low: int, high: int) -> None:
         raise ValueError(problem)
 
 
-# Only Generator.random is used: its doubles are the top 53 bits of PCG64's output, while NumPy may
-# change shuffle, choice and the like from version to version.
+# Only Generator.random is used: its doubles are the top 53 bits of PCG64's output. NumPy may change
+# shuffle, choice and similar methods between versions.
 def _shuffled(stream: Stream, items: Sequence[str]) -> list[str]:
     keys = stream.random(len(items)).tolist()
     return [items[index] for index in sorted(range(len(items)), key=keys.__getitem__)]
@@ -165,7 +171,7 @@ def _pick(stream: Stream, items: Sequence[str]) -> str:
 
 
 def _running_sums(count: int) -> list[float]:
-    """Running sums of 1/2, 1/3, 1/4, ...: the weights of the first, second, third most common."""
+    """Cumulative sums of 1/2, 1/3, 1/4, ...: the weights of the items, the most common first."""
     return list(accumulate(1 / (rank + 2) for rank in range(count)))
 
 
@@ -186,15 +192,15 @@ def _full_names(stream: Stream, people: int) -> list[str]:
 
 
 def _place_names(stream: Stream, places: int) -> list[str]:
-    """Twenty places differ in their first letters; more than that, in letter and vowel."""
+    """Up to 20 places differ in their first letter; more places differ in letter or vowel."""
     starts, vowels = _shuffled(stream, PLACE_STARTS.split()), VOWELS.split()
     openings = [starts[k % 20] + vowels[(k + k // 20) % 5] for k in range(places)]
     return [opening + _pick(stream, PLACE_ENDS.split()) for opening in openings]
 
 
 def _births(stream: Stream, places: list[str], size: int) -> list[str]:
-    """Birthplaces in a random order, their shares exact (as whole people allow) in each group."""
-    sums = _running_sums(len(places))  # below: equal steps, since random ones would be uneven
+    """Birthplaces in random order; their proportions are exact, up to rounding, in each group."""
+    sums = _running_sums(len(places))  # sampled at equal distances below, not at random
     middles = ((number + 0.5) / size * sums[-1] for number in range(size))
     return _shuffled(stream, [places[bisect_right(sums, middle)] for middle in middles])
 
@@ -205,7 +211,7 @@ def _corpus(stream: Stream, names: list[str], homes: list[str], sentences: int) 
         facts = {"name": name, "place": place}
         facts |= {"trade": _pick(stream, TRADES), "season": _pick(stream, SEASONS)}
         patterns = _shuffled(stream, PATTERNS)
-        if not lines:  # the first person's first sentence is pattern 0, as promised there
+        if not lines:  # the first person has pattern 0
             patterns.sort(key=PATTERNS[0].__ne__)
         lines += [pattern.format(**facts) for pattern in patterns[:sentences]]
     return "".join(f"{line}\n" for line in _shuffled(stream, lines))

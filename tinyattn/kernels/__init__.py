@@ -1,7 +1,8 @@
-"""Engine room: kernels, which compute what formulas say, faster.
+"""Engine room: kernels, faster versions of the formulas.
 
-It can be skipped, and deleted: then the formulas compute (dispatch.py). `cpu` has what makes NumPy
-fast, tiles that fit a core's cache and buffers that are used again; `cuda` has programs for a GPU.
+The package works without this folder: then the formulas compute everything (dispatch.py). The
+kernels in `cpu` work on tiles that fit the cache of a core, and reuse buffers; those in `cuda` run
+programs on a GPU.
 """
 
 from tinyattn.kernels import cpu, cuda

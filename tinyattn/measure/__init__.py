@@ -1,6 +1,6 @@
-"""Engine room, measuring: what a step and an attention cost. A reader may skip all of it.
+"""Engine room, measuring: time and memory of training steps and of attention types.
 
-Nothing in the book needs these files; without them the commands `profile` and `compare` are gone.
+A reader may skip this folder. Without it, the commands `profile` and `compare` do not exist.
 """
 
 from tinyattn.measure.memory import traced_memory
@@ -8,7 +8,7 @@ from tinyattn.measure.counting import multiply_adds
 from tinyattn.measure.observer import Observer
 from tinyattn.measure.profile import Profile, profile_step
 from tinyattn.measure import profile_report
-from tinyattn.measure.mechanism import DownAndUp, new_block
+from tinyattn.measure.as_block import DownAndUp, new_block
 from tinyattn.measure.comparison import Comparison, compare
 from tinyattn.measure import comparison_report
 

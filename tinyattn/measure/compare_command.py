@@ -1,4 +1,4 @@
-"""Engine room, measuring: the command that sets mechanisms side by side."""
+"""Engine room, measuring: the command that compares attention types."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ import click
 
 from tinyattn.cli import options as opt
 from tinyattn.cli.outputs import check_target, note_no_picture
+from tinyattn.cli.own_code import named_attention
 from tinyattn.cli.types import FILE, Amount
 from tinyattn.limits import MOST_POSITIONS, brief
 from tinyattn.measure import compare as run
 from tinyattn.measure.comparison import LENGTHS
 from tinyattn.measure.comparison_report import as_table, save_picture
-from tinyattn.models import MECHANISMS
+from tinyattn.models import ATTENTION_TYPES
 from tinyattn.report.curves import NoPicture, NotInstalled, new_figure
 from tinyattn.report.progress import Progress
 
 
 def _lengths(ctx: click.Context, parameter: click.Parameter, text: str | None) -> list[int] | None:
-    """`256,512` as whole numbers, of which growth needs two."""
+    """`256,512` as whole numbers; growth needs at least two."""
     if text is None:
         return None
     words = [word.strip() for word in text.split(",")]
@@ -30,37 +31,42 @@ def _lengths(ctx: click.Context, parameter: click.Parameter, text: str | None) -
             raise click.BadParameter(f"must be at most {MOST_POSITIONS}; got {brief(digits)}")
     lengths = [int(word) for word in words if word.isdecimal()]
     if len(lengths) < len(words) or len({*lengths}) < 2 or min(lengths) < 1:
-        raise click.BadParameter(f"want two lengths or more, such as 256,512; got {brief(text)}")
+        raise click.BadParameter(f"needs two lengths or more, such as 256,512; got {brief(text)}")
     return lengths
 
 
 @click.command()
 @opt.option("--attention", "names", multiple=True, metavar="NAME[,OPTION=NUMBER]",
-        help="Only this one, such as bigbird or bigbird,block=16; may be repeated.")  # fmt: skip
+        callback=named_attention,
+        help="Attention type to measure, such as bigbird or bigbird,block=16, or MODULE:CLASS; may "
+             "be repeated; default: all.")  # fmt: skip
 @opt.option("--lengths", callback=_lengths, metavar="T,T,..",
-        help="Measure growth over these lengths; by default 256,512,1024,2048,4096.")  # fmt: skip
+        help="Sequence lengths over which growth is measured; default: "
+             "256,512,1024,2048,4096.")  # fmt: skip
 @opt.option("--length", type=Amount(1, MOST_POSITIONS),
-        help="Length to compare at; by default the longest.")  # fmt: skip
-@opt.option("--width", default=64, type=Amount(), help="Numbers a position, C.")
+        help="Sequence length of the comparison; default: longest of --lengths.")  # fmt: skip
+@opt.option("--width", default=64, type=Amount(), help="Width C (d_model).")
 @opt.option("--heads", default=4, type=Amount(), help="Heads, which must divide the width.")
 @opt.option("--rounds", default=5, type=Amount(),
-        help="Turns of each at the longest length, and up to 8 times at others.")  # fmt: skip
-@opt.option("--picture", type=FILE, help="Draw what each sees and how it grows into this PNG.")
+        help="Steps at the longest length; up to 8 times as many at shorter ones.")  # fmt: skip
+@opt.option("--picture", type=FILE,
+        help="PNG file to draw: which positions each type attends to, and how its time and memory "
+             "grow.")  # fmt: skip
 @opt.JSON
 def compare(
     names: tuple[str, ...], lengths: list[int] | None, length: int | None, width: int, heads: int,
     rounds: int, picture: Path | None,
 ) -> None:  # fmt: skip
-    """Set all kinds of attention side by side: what each sees, and what it costs.
+    """Compare attention types: the positions they attend to, their time and their memory.
 
-    Whether it can be causal is found by changing inputs; time and memory are measured, with one
-    thread, beside the formulas.
+    Whether a type can be causal is tested by changing inputs. Time and memory are measured with one
+    thread, for one attention block.
 
     \b
     tinyattn compare --picture attention.png
     tinyattn compare --attention bigbird,block=16 --attention linformer --lengths 1024,8192
     """
-    names = tuple(dict.fromkeys(names)) or tuple(MECHANISMS)
+    names = tuple(dict.fromkeys(names)) or tuple(ATTENTION_TYPES)
     if width % heads:
         raise click.BadParameter(f"must divide the width {width}; got {heads}",
                                  param_hint="--heads")  # fmt: skip
@@ -72,7 +78,7 @@ def compare(
         except NotInstalled as error:
             raise click.UsageError(f"--picture needs matplotlib: {error}") from error
         except NoPicture:
-            pass  # the table can be had all the same, and the note stands behind it
+            pass  # the table is printed without it, and a note after the table
         check_target(picture, "--picture")
     with Progress() as bar:
         try:

@@ -1,8 +1,8 @@
-"""Engine room, measuring: mechanisms side by side.
+"""Engine room, measuring: attention types compared.
 
-The files on attention have formulas and refusals. Here they are tried: what does each mechanism
-see, how do its time and its memory grow with the length of the text, and how fast is it beside
-dense attention, on this computer?
+The files on attention contain formulas, and what each type cannot do. This file tests and measures:
+which positions does each type attend to, how do its time and memory grow with the length of the
+sequence, and how fast is it compared with dense attention on this computer?
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ import numpy as np
 from tinyattn.attention import AttentionBlock, hops, influence
 from tinyattn.checks import check_numbers
 from tinyattn.limits import TICK
-from tinyattn.measure.mechanism import new_block
+from tinyattn.measure.as_block import new_block
 from tinyattn.measure.memory import traced_memory
 from tinyattn.models.config import GPTConfig
 from tinyattn.tensor import Tensor
 from tinyattn.theory.cost import formula_value, letters
-from tinyattn.threads import one_thread
+from tinyattn.workers import one_thread
 
 DENSE = "multihead"
-"""What the others are compared with."""
+"""The attention type that the others are compared with."""
 
 USES = {True: "causal", False: "bidirectional"}
 
@@ -35,26 +35,26 @@ LENGTHS = (256, 512, 1024, 2048, 4096)
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """What was found out about one mechanism in one use, causal or bidirectional."""
+    """The results for one attention type in one use, causal or bidirectional."""
 
     name: str
     use: str
-    parameters: int  # of a block for texts as long as models take by default
-    causal: bool  # it can be used causally, and then nothing comes from the future
-    sees: str  # "causal", "bidirectional", or "both": what it can be used for
-    hops: int | None  # layers until all can know of all, or, causal, of all before; None: never
+    parameters: int  # of a block for sequences of a model's default context length
+    causal: bool  # whether it can be causal: no output depends on a later input
+    sees: str  # its uses: "causal", "bidirectional", or "both"
+    hops: int | None  # layers until each position depends on all (causal: all earlier); None: never
     multiply_adds: str  # forward, as a formula
-    multiply_adds_number: int  # at the length at which mechanisms are compared
-    kept: str  # for backward, numbers, as a formula
+    multiply_adds_number: int  # at the length of the comparison
+    kept: str  # elements kept for backward, as a formula
     kept_bytes: int  # in float32, at this length
     kept_bytes_measured: int
-    letters: dict[str, int]  # what the formulas' letters are, at this length
+    letters: dict[str, int]  # values of the formulas' letters, at this length
     seconds: dict[int, float]  # forward and backward, at each length
-    peak_bytes: dict[int, int]  # most memory in use meanwhile, parameters not counted
+    peak_bytes: dict[int, int]  # peak memory meanwhile, without parameters
     time_slope: float  # time grows as this power of the length
     memory_slope: float
     step_ratio: float  # time relative to dense attention in the same use
-    layers: np.ndarray  # until position t can know of position s; 0 at t = s, and -1 for never
+    layers: np.ndarray  # until position t depends on position s; 0 if t = s, -1 for never
 
     def as_dict(self) -> dict[str, Any]:
         """The row under the names that other programs rely on, without the matrix."""
@@ -63,13 +63,13 @@ class Row:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A row for each mechanism, and how they were measured."""
+    """A row for each attention type, and the sizes at which they were measured."""
 
     rows: list[Row]
     dense: list[Row]  # dense attention in both uses
     width: int
     heads: int
-    length: int  # that at which mechanisms are compared
+    length: int  # sequence length of the comparison
 
     def as_dict(self) -> dict[str, Any]:
         """The result under the names that other programs rely on."""
@@ -92,25 +92,30 @@ def compare(
     on_start: Callable[[int, int], None] = lambda done, total: None,
     on_step: Callable[[int], None] = lambda count: None,
 ) -> Comparison:
-    """Try mechanisms, one sequence at a time, in the causal use if they have one.
+    """Measure attention types on one sequence at a time, in the causal use if they have it.
 
     Args:
-        names: as `new_block` takes them.
-        lengths: over which growth is measured; at least two.
-        length: at which mechanisms are compared; by default the longest.
-        rounds: how often each takes its turn at the longest; at shorter ones, more often.
-        on_start: is told of nothing done, and of how much there is to do.
-        on_step: is told of what has been done since.
-    Raises: ValueError for an unknown mechanism, sizes that do not fit, or a single length.
+        names: attention types, as `new_block` takes them.
+        width, heads: the sizes C and H of each block.
+        lengths: sequence lengths over which growth is measured, at least two.
+        length: sequence length of the comparison; default: the longest.
+        rounds: measurements at the longest length; at shorter ones up to 8 times as many.
+        on_start: function called with 0 and the total number of positions to compute.
+        on_step: function called with the number of positions computed since the last call.
+    Raises: ValueError for an unknown type, sizes that do not fit, or a single length.
     """
     if len(set(lengths)) < 2:
         raise ValueError(f"compare: growth needs two lengths or more; got {[*lengths]}")
     length = length or max(lengths)
-    longest = max(*lengths, length, GPTConfig.context)
-    check_numbers(f"compare: width {width} and length {longest}", width * (4 * width + longest))
+    max_length = max(*lengths, length, GPTConfig.context)
+    check_numbers(
+        f"compare: width {width} and length {max_length}", width * (4 * width + max_length)
+    )
     for name in names:
-        if (most := new_block(name, width, heads, longest).longest) < longest:
-            raise ValueError(f"compare: {name} takes texts of {most} at most; needs {longest}")
+        if (most := new_block(name, width, heads, max_length).max_length) < max_length:
+            raise ValueError(
+                f"compare: {name} takes sequences of {most} positions at most; needs {max_length}"
+            )
     sights = {name: Sight(name, width, heads) for name in dict.fromkeys([*names, DENSE])}
     wanted = [(name, True in sights[name].sees) for name in names]
     dense = {causal: (DENSE, causal) for causal in USES}
@@ -130,28 +135,28 @@ def compare(
 
 
 class Sight:
-    """A mechanism, and what it sees, as found by changing its inputs."""
+    """An attention type, and which inputs its outputs depend on, found by changing inputs."""
 
     def __init__(self, name: str, width: int, heads: int) -> None:
         self.name, self.width, self.heads = name, width, heads
         block = self.block(GPTConfig.context)
-        narrow = new_block(name, 8, 2, GPTConfig.context)  # sees the same, and is tried sooner
+        narrow = new_block(name, 8, 2, GPTConfig.context)  # the same dependences, computed faster
         self.parameters = block.parameter_count()
         self.sees = {causal: influence(narrow, GPTConfig.context, causal)
                      for causal, use in USES.items() if use not in block.cannot}  # fmt: skip
 
-    def block(self, longest: int) -> AttentionBlock:
-        """A new block for texts of this length."""
-        return new_block(self.name, self.width, self.heads, longest)
+    def block(self, max_length: int) -> AttentionBlock:
+        """A new block for sequences of this length."""
+        return new_block(self.name, self.width, self.heads, max_length)
 
     def uses(self) -> list[bool]:
-        """The uses that hold: causal means that no output changes with an input after it."""
+        """Its uses, as found: a use is causal if no output changes with a later input."""
         future = {causal: np.triu(matrix, 1).any() for causal, matrix in self.sees.items()}
         return [causal for causal in future if causal != future[causal]]
 
 
 class _Contestant:
-    """One mechanism in one use, and what its steps took at each length."""
+    """One attention type in one use, and its measurements at each length."""
 
     def __init__(self, sight: Sight, causal: bool) -> None:
         self.sight, self.causal = sight, causal
@@ -161,7 +166,7 @@ class _Contestant:
         self.letters: dict[int, dict[str, int]] = {}
 
     def enter(self, length: int) -> None:
-        """Get ready for a race over this length."""
+        """Create the block and the input of this length."""
         rng, shape = np.random.default_rng(length), (1, length, self.sight.width)
         self.block = self.sight.block(length)
         self.letters[length] = letters(self.block, length, self.causal)
@@ -170,7 +175,7 @@ class _Contestant:
         self.seconds[length] = []
 
     def step(self) -> float:
-        """The seconds that forward and backward take."""
+        """The seconds of one forward and backward pass."""
         began = time.perf_counter()
         self.block(self.x, causal=self.causal).backward(self.g)
         taken = max(TICK, time.perf_counter() - began)
@@ -179,7 +184,7 @@ class _Contestant:
         return taken
 
     def weigh(self, length: int) -> None:
-        """The bytes that forward keeps, and the most in use during a step, which also warms up.
+        """Measure the bytes that forward keeps, and the peak of a step, which is also the warm-up.
 
         NumPy reports its arrays to tracemalloc.
         """
@@ -192,7 +197,7 @@ class _Contestant:
         self.block.zero_grad()
 
     def row(self, dense: _Contestant, lengths: list[int], length: int) -> Row:
-        """What has been found out, beside dense attention in the same use."""
+        """The results, compared with dense attention in the same use."""
         sight, block, values = self.sight, self.block, self.letters[length]
         uses, layers = sight.uses(), hops(sight.sees[self.causal])
         medians = {T: statistics.median(taken) for T, taken in self.seconds.items()}
@@ -224,7 +229,7 @@ class _Contestant:
 def _race(
     entries: list[_Contestant], length: int, rounds: int, on_step: Callable[[int], None]
 ) -> None:
-    """Steps taken in turn, so that what else the computer does falls on all alike."""
+    """Measure all entries in turn, so that other work of the computer slows them equally."""
     for entry in entries:
         entry.enter(length)
         entry.weigh(length)
@@ -236,7 +241,7 @@ def _race(
 
 
 def slope(lengths: Sequence[int], values: Sequence[float]) -> float:
-    """The exponent p of the power law T^p that fits best: a straight line through logarithms."""
+    """The exponent p of the power law T^p that fits best: the slope of a line in logarithms."""
     x, y = np.log(lengths), np.log(values)
     x = x - x.mean()
     return float(x @ y / (x @ x))

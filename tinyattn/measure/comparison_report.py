@@ -1,8 +1,8 @@
-"""Engine room, measuring: mechanisms side by side, as tables and as a picture.
+"""Engine room, measuring: a comparison of attention types, as tables and as a picture.
 
-What a mechanism sees is best shown as a matrix, and how its cost grows as a slope: where both axes
-are logarithmic a power of T is a straight line, and the steeper the dearer. The picture needs
-matplotlib (the extra `plot`).
+The picture shows as matrices which positions each type attends to, and the growth of time and
+memory with two logarithmic axes: there a power of T is a straight line, and its slope is the
+exponent. It needs matplotlib (the extra `plot`).
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ import numpy as np
 from tinyattn.data.files import write
 from tinyattn.measure.comparison import Comparison, Row
 from tinyattn.report.curves import as_png, drawing, new_figure
-from tinyattn.report.table import Column, table
+from tinyattn.report.text_table import Column, table
 
 STYLES = [("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"), ("#CC79A7", "D"), ("#E69F00", "v"),
           ("#56B4E9", "P"), ("#000000", "X"), ("#7A7A7A", "<"), ("#7B3294", ">")]  # fmt: skip
-"""Colours that most of the colour-blind can tell apart (Okabe and Ito 2008, with a grey and a
-violet), and markers for everybody."""
+"""Colours that most colour-blind people can tell apart (Okabe and Ito 2008, with a grey and a
+violet), and markers."""
 
 HOPS = ["#FFFFFF", "#08306B", "#4A98C9", "#B5D4E9"]
-"""Colours for: never, one layer, two, and three or more."""
+"""Colours for: never, one layer, two layers, three or more."""
 
 
 ADDS = [
@@ -43,45 +43,45 @@ KEPT = [
 
 
 def as_table(comparison: Comparison) -> str:
-    """The result for people."""
+    """The result as text."""
     T, rows = (
         comparison.length,
         [{**vars(row), "title": _title(row)} for row in _all_rows(comparison)],
     )
     columns = [
-        Column("", "{title}"),
+        Column("attention type", "{title}"),
         Column("parameters", "{parameters:,}", ">"),
-        Column("used as", lambda row: row["sees"] or "neither", ">"),
+        Column("uses", lambda row: row["sees"] or "neither", ">"),
         Column("hops", lambda row: "never" if row["hops"] is None else str(row["hops"]), ">"),
         Column("time", lambda row: f"{1e3 * row['seconds'][T]:,.1f} ms", ">"),
-        Column("of dense", "{step_ratio:.3f}", ">"),
+        Column("time/dense", "{step_ratio:.3f}", ">"),
         Column("grows as", "T^{time_slope:.2f}", ">"),
         Column("memory", lambda row: _megabytes(row["peak_bytes"][T]), ">"),
         Column("grows as", "T^{memory_slope:.2f}", ">"),
     ]
     once = {row.name: vars(row) for row in comparison.rows}.values()
     return "\n".join([
-        f"width {comparison.width}, {comparison.heads} heads, one text of T = {T:,} positions; "
+        f"width {comparison.width}, {comparison.heads} heads, one sequence of T = {T:,} positions; "
         "forward and backward, float32, one thread",
         "", *table(rows, columns), "",
-        "used as: found by changing inputs. hops: layers until each position of 128 can know of",
-        "all others, or, causal, of all before it.",
+        "uses: found by changing inputs. hops: layers until each of 128 positions depends on all",
+        "others, or, if causal, on all earlier ones. time, memory: forward and backward.",
         "", "multiply-adds, forward, for all pairs; dense causal attention skips nearly half",
         *table(once, ADDS),
-        "T positions, C width, H heads, K positions a segment or block, R rows that keys are",
-        "mixed to, L latents, N keys or blocks in a list, G blocks that see everything",
-        "", "bytes that forward keeps: by the formula, measured",
+        "T positions, C width, H heads, K positions in a segment (BigBird: block), R rows to which",
+        "keys are projected, L latents, N keys (BigBird: blocks) in a list, G global blocks",
+        "", "bytes kept for backward: by the formula, measured",
         *table(once, KEPT),
     ])  # fmt: skip
 
 
 def _all_rows(comparison: Comparison) -> list[Row]:
-    """A row for each mechanism, and those of dense attention that are not among them."""
+    """A row for each attention type, and those of dense attention that are not among them."""
     return [*comparison.rows, *(row for row in comparison.dense if row not in comparison.rows)]
 
 
 def _title(row: Row) -> str:
-    return row.name if row.use == "causal" else f"{row.name}, both ways"
+    return row.name if row.use == "causal" else f"{row.name}, bidirectional"
 
 
 def _megabytes(number: int) -> str:
@@ -89,12 +89,12 @@ def _megabytes(number: int) -> str:
 
 
 def _own_letters(letters: dict[str, int]) -> str:
-    """What the letters that not all formulas have are in this one."""
+    """The values of the letters that not every formula has."""
     return ", ".join(f"{letter} = {n}" for letter, n in letters.items() if letter not in "CHT")
 
 
 def save_picture(comparison: Comparison, path: Path) -> None:
-    """Draw what the mechanisms see, and how their time and memory grow.
+    """Draw which positions attention types attend to, and how their time and memory grow.
 
     Raises: NoPicture if matplotlib is missing or fails, OSError if the file cannot be written.
     """
@@ -108,7 +108,7 @@ def _drawn(comparison: Comparison) -> bytes:
     left, right = halves
     _draw_sight(left, comparison.rows)
     right.suptitle(
-        f"forward and backward of one text, width {comparison.width}, {comparison.heads} heads",
+        f"forward and backward of one sequence, width {comparison.width}, {comparison.heads} heads",
         fontsize=13,
     )
     time, memory = right.subplots(2, 1, sharex=True)
@@ -124,11 +124,11 @@ def _drawn(comparison: Comparison) -> bytes:
 
 
 def _draw_sight(figure: Any, rows: Sequence[Row]) -> None:
-    """A matrix for each mechanism: in how many layers position t can know of position s."""
+    """A matrix for each attention type: after how many layers position t depends on position s."""
     from matplotlib.colors import ListedColormap
     from matplotlib.patches import Patch
 
-    figure.suptitle("what position t (down) can know of position s (across)", fontsize=13)
+    figure.suptitle("layers until position t (row) depends on position s (column)", fontsize=13)
     columns = math.ceil(math.sqrt(len(rows)))
     grid = figure.subplots(math.ceil(len(rows) / columns), columns, squeeze=False)
     for axes, row in zip(grid.flat, rows, strict=False):
@@ -141,7 +141,7 @@ def _draw_sight(figure: Any, rows: Sequence[Row]) -> None:
         axes.tick_params(labelsize=9)
     for axes in list(grid.flat)[len(rows) :]:
         axes.axis("off")
-    names = ["never", "in one layer", "in two", "in three or more"]
+    names = ["never", "one layer", "two", "three or more"]
     figure.legend(handles=[Patch(facecolor=c, edgecolor="black", label=n, lw=0.6)
                            for c, n in zip(HOPS, names, strict=True)],
                   loc="outside lower center", ncols=4, fontsize=11, frameon=False)  # fmt: skip
@@ -150,7 +150,7 @@ def _draw_sight(figure: Any, rows: Sequence[Row]) -> None:
 def _draw_growth(
     axes: Any, rows: Sequence[Row], curves: Sequence[dict[int, float]], slopes: Sequence[float]
 ) -> None:
-    """A line for each mechanism, with its name and slope beside its right end."""
+    """A line for each attention type, with its name and slope at its right end."""
     lengths = [*curves[0]]
     styles = [STYLES[i % len(STYLES)] for i in range(len(rows))]
     for row, (colour, marker), curve in zip(rows, styles, curves, strict=True):
@@ -172,7 +172,7 @@ def _draw_growth(
 
 
 def _spread(heights: np.ndarray, gap: float) -> np.ndarray:
-    """Heights in 0..1 as near to these as may be, in their order, and at least `gap` apart."""
+    """Heights in 0..1 as near to these as possible, in their order, and at least `gap` apart."""
     order = np.argsort(heights)
     room = gap * np.arange(len(heights))
     placed = np.empty(len(heights))
@@ -181,7 +181,7 @@ def _spread(heights: np.ndarray, gap: float) -> np.ndarray:
 
 
 def _rising(values: np.ndarray) -> np.ndarray:
-    """The rising sequence nearest to `values`: neighbours that fall take their common mean."""
+    """The rising list nearest to `values`: neighbours that fall are replaced by their mean."""
     groups: list[list[float]] = []  # mean and count
     for value in values:
         groups.append([float(value), 1.0])

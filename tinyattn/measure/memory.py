@@ -1,4 +1,4 @@
-"""Engine room, measuring: how much memory some code takes."""
+"""Engine room, measuring: how much memory a part of a program uses."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from contextlib import contextmanager
 
 @contextmanager
 def traced_memory() -> Iterator[Callable[[], tuple[int, int]]]:
-    """A context in which Python and NumPy report what they allocate, to whoever else asks as well.
+    """A context in which tracemalloc traces what Python and NumPy allocate.
 
-    It gives a function: the bytes in use now, and at most since the context began, beyond those
-    that were in use then. Python has only one peak: the peak of a caller that was tracing already
-    begins anew here.
+    Yields: a function. It returns the bytes in use now, and the peak since the context began, both
+        minus the bytes in use at its beginning.
+
+    Python has only one peak: if the caller traces already, its peak starts again here.
     """
     ours = not tracemalloc.is_tracing()
     if ours:

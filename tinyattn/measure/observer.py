@@ -1,12 +1,12 @@
-"""Engine room, measuring: looking on while a step computes.
+"""Engine room, measuring: the observer of a profiler, which records what each operation takes.
 
-An observer is told of every op, of every other formula that may have kernels, and of what else
-there is in a step (PARTS), and notes how long it took, on how many bytes, with how many
-multiply-adds (counting.py). What is noted inside something else counts there only. It looks at the
-clock of the thread's own processor, which stands still while a thread waits; so what several
-threads note can be added up. On a GPU calls return before the work is done, and such a clock says
-nothing. A note costs some microseconds, which fall between ops: a hundredth of a step of A5's
-model, a tenth of a tiny one.
+The dispatch calls an observer for every op, and for every other formula that may have kernels; the
+step calls it for its other parts (PARTS). The observer records the time, the bytes and the
+multiply-adds (counting.py) of each. The time of a record inside another one counts only there. The
+clock is that of the thread (`time.thread_time`), which stops while a thread waits, so the times of
+several threads can be added. On a GPU, calls return before the work is done, and such times mean
+nothing. A record takes some microseconds between ops: a hundredth of a step of A5's model
+(assignment 5 of Stanford CS224N), a tenth of a tiny model's step.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ from tinyattn.tensor import OPS
 R = TypeVar("R")
 
 PARTS = BETWEEN, CLIPPING, OPTIMIZER, MAIN = "between ops", "clipping", "optimizer", "main thread"
-"""What a step does beside its ops: the rest of both passes through the model, which is Python, and
-gradients of one thing added up; clipping; the update; and, in the thread that called, splitting the
-batch and adding up what the workers found."""
+"""The parts of a step that are no ops: the rest of both passes through the model, which is Python
+and the sums of gradients of one array; gradient clipping; the update; and, in the main thread,
+splitting the batch and adding the gradients of the workers."""
 
 
 class Row(NamedTuple):
-    """What one op in one direction, another formula, or a part of the work takes in a step."""
+    """What an op in one direction, another formula, or a part of PARTS takes in a step."""
 
     name: str
     direction: str  # "forward", "backward", or "" for what is no op
-    by: str  # see `computed_by`; "" for what is no formula
-    calls: float  # backward, one for each gradient, or for all of an op whose gradients share work
-    seconds: float  # of all threads together, without what other rows tell
-    bytes: float  # in and out; backward, of gradients; 0 if what comes out is a view
+    by: str  # see `computed_by`; "" for PARTS
+    calls: float  # backward: one for each gradient, or one for all if they share work
+    seconds: float  # of all threads together, without those of other rows
+    bytes: float  # read and written; backward: of gradients; 0 if the result is a view
     multiply_adds: float
 
 
 @contextmanager
 def observed(observer: Callable[[Function, Function, str], Function]) -> Iterator[None]:
-    """A context in which for every formula, in every thread, what `observer` makes is called.
+    """A context in which every formula, in every thread, runs the function of an observer.
 
-    It gets the formula, who computes it and why not a kernel (`dispatch.choose`); what it makes
-    must give what these give, and may look at the clock before and after, or count.
+    Args: observer: gets the formula, the function that computes it, and why no kernel does
+        (`dispatch.choose`). It returns a function with the same results, which may also measure.
     """
     observers.append(observer)
     try:
@@ -60,15 +60,15 @@ def observed(observer: Callable[[Function, Function, str], Function]) -> Iterato
 
 
 class Observer:
-    """Looks on and takes notes. Threads may share it: lists can be appended to in all of them."""
+    """Records what calls take. Threads may share it: all of them may append to a list."""
 
     def __init__(self) -> None:
         self.notes: list[Row] = []
-        self.phase = BETWEEN  # what tasks that are handed to the workers now belong to
-        self._thread = threading.local()  # how long what is noted inside has taken
+        self.phase = BETWEEN  # the part to which new tasks of the workers belong
+        self._thread = threading.local()  # seconds of the records inside
 
     def observe(self, formula: Function, run: Function, reason: str) -> Function:
-        """The observer for `observed`: notes what ops take in both directions, and formulas."""
+        """The observer for `observed`: records ops in both directions, and other formulas."""
         name, by = formula.__name__, computed_by(reason)
         is_op = getattr(OPS.get(name), "__wrapped__", None) is formula
 
@@ -88,18 +88,18 @@ class Observer:
         return noted
 
     def _pull(self, name: str, by: str, vjp: Callable[[Array], Any], products: int) -> Any:
-        """`vjp`, with a note of what it takes."""
+        """`vjp`, with a record of each call."""
 
         def pull(g: Array) -> Any:
-            shares, seconds = self.timed(lambda: vjp(g))
-            made = shares if isinstance(shares, tuple) else (shares,)
+            parts, seconds = self.timed(lambda: vjp(g))
+            made = parts if isinstance(parts, tuple) else (parts,)
             self.notes.append(Row(name, "backward", by, 1, seconds, _bytes((g,), made), products))
-            return shares
+            return parts
 
         return pull
 
     def timed(self, run: Callable[[], R]) -> tuple[R, float]:
-        """What `run` gives, and the seconds it took without what was noted inside."""
+        """The result of `run`, and its seconds without those of the records inside."""
         outside, self._thread.inside = getattr(self._thread, "inside", 0.0), 0.0
         began, total = time.thread_time(), 0.0
         try:
@@ -110,7 +110,7 @@ class Observer:
             self._thread.inside = outside + total
 
     def doing(self, phase: str, run: Callable[[], R]) -> R:
-        """Do a part of the main thread's work; the tasks that it hands out belong to it too."""
+        """Run a part of the main thread's work; the tasks that it submits belong to this part."""
         before, self.phase = self.phase, phase
         made, seconds = self.timed(run)
         self.phase = before
@@ -118,7 +118,7 @@ class Observer:
         return made
 
     def rows(self, steps: int) -> list[Row]:
-        """The notes of some steps added up, for each of them."""
+        """The records added up, for one step: the mean of `steps`."""
         groups: defaultdict[tuple[str, str, str], list[Row]] = defaultdict(list)
         for note in [*self.notes, *(part(name, 0.0) for name in PARTS)]:
             groups[note[:3]].append(note)
@@ -131,17 +131,17 @@ class Observer:
 
 
 def computed_by(reason: str) -> str:
-    """What a reason of `dispatch.choose` means: "kernel", or "formula", and why no kernel."""
+    """For a reason of `dispatch.choose`: "kernel", or "formula" and why no kernel computed."""
     return "formula" if reason == "no kernel" else f"formula: {reason}" if reason else "kernel"
 
 
 def part(name: str, seconds: float) -> Row:
-    """A note about what is no formula."""
+    """A record of a part of PARTS."""
     return Row(name, "", "", 0, seconds, 0, 0)
 
 
 def _bytes(read: Iterable[Any], made: Iterable[Any]) -> int:
-    """The sizes of all these arrays, or 0 if what was made is only a view of what was read."""
+    """The bytes of all these arrays, or 0 if the results are only views of the inputs."""
     ins, outs = ([a for a in _flat(arrays) if hasattr(a, "nbytes")] for arrays in (read, made))
     if outs and all(any(np.may_share_memory(out, a) for a in ins) for out in outs):
         return 0
@@ -149,6 +149,6 @@ def _bytes(read: Iterable[Any], made: Iterable[Any]) -> int:
 
 
 def _flat(arrays: Iterable[Any]) -> Iterator[Any]:
-    """Also what lists of arrays hold."""
+    """The arrays, also those in lists and tuples."""
     for one in arrays:
         yield from _flat(one) if isinstance(one, list | tuple) else [one]

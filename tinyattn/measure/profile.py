@@ -1,9 +1,9 @@
-"""Engine room, measuring: what a step spends its time on.
+"""Engine room, measuring: a profiler, which shows how a training step spends its time.
 
-Before making a step faster one should know where its time goes, and how much of it must be. So
-here steps are taken under observation. A computer does some number of multiply-adds a second at
-best, as a large matrix product shows; what a step needs, at this rate, is the floor that it cannot
-get below.
+Before you make a step faster, find out where its time goes, and how much of it is necessary. So
+this file observes some steps. A large matrix product shows the peak rate of a computer, in
+multiply-adds a second. The multiply-adds of a step at this rate give the floor (as in the roofline
+model): the least time that the step can take.
 """
 
 from __future__ import annotations
@@ -30,39 +30,39 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 PRODUCT = 1024
-"""Rows of the square matrices that show the rate of products: with more it hardly grows."""
+"""Rows of the square matrices that measure the peak rate: with more it hardly grows."""
 
 
 @dataclass(frozen=True)
 class Profile:
-    """Where the time of a step goes: all numbers are for one, the mean of `steps`."""
+    """How a step spends its time. All values are for one step, the mean of `steps`."""
 
-    rows: list[Row]  # formulas by falling time, then PARTS; together all that threads compute
+    rows: list[Row]  # formulas by falling time, then PARTS; together all the time of threads
     workers: int
     steps: int
     positions: int
-    seconds: float  # on the clock
-    product_rate: float  # multiply-adds a second of one worker, while all multiply
+    seconds: float  # wall-clock time
+    product_rate: float  # peak rate: multiply-adds a second of one worker, while all multiply
     peak_bytes: int  # most memory in use during a step, beyond what was in use before
 
     @property
     def multiply_adds(self) -> float:
-        """How many the ops of a step need."""
+        """Multiply-adds that the ops of a step need."""
         return sum(row.multiply_adds for row in self.rows)
 
     @property
     def busy(self) -> float:
-        """Seconds that threads compute, the workers and the main thread that adds up for them."""
+        """Seconds that all threads compute, the workers and the main thread together."""
         return max(TICK, sum(row.seconds for row in self.rows))
 
     @property
     def floor(self) -> float:
-        """Seconds on the clock that these alone would take, shared by all workers."""
+        """Seconds that the multiply-adds alone would take at the peak rate of all workers."""
         return self.multiply_adds / (self.product_rate * self.workers)
 
     @property
     def tokens_per_second(self) -> float:
-        """Positions a second, on the clock."""
+        """Positions per second of wall-clock time."""
         return self.positions / self.seconds
 
     def as_dict(self) -> dict[str, Any]:
@@ -87,13 +87,14 @@ def profile_step(
     workers: int | None = None,
     on_step: Callable[[int], None] = lambda count: None,
 ) -> Profile:
-    """Take steps on `batch` and look on. The learning rate is 0: the parameters stay.
+    """Profile training steps on `batch`. The learning rate is 0, so the parameters stay.
 
-    One step before warms up, and one after is for memory alone, which takes time to measure.
+    One more step before is the warm-up. One more after it measures memory, which takes time.
 
     Args:
-        loss, optimizers, clip, workers: as a Step has them.
-        on_step: is told of each step, `steps` + 2 in all.
+        loss, optimizers, clip, workers: as in a Step.
+        steps: number of steps to measure.
+        on_step: function called with 1 after each step, `steps` + 2 times in all.
     """
     whole("steps", steps, 1)
     observer = Observer()
@@ -121,9 +122,10 @@ def profile_step(
 
 
 def product_rate(workers: int, rounds: int = 5) -> float:
-    """Multiply-adds a second of one thread in a large product of float32, while all multiply.
+    """The peak rate of one thread: multiply-adds a second in a large float32 matrix product.
 
-    The best of some rounds, the mean of the threads. Call it where BLAS uses one thread for each.
+    All threads multiply at once: the best of `rounds` of each, and the mean of these. Call it where
+    the BLAS uses one thread for each.
     """
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((2, PRODUCT, PRODUCT), np.float32)
@@ -141,7 +143,7 @@ def product_rate(workers: int, rounds: int = 5) -> float:
 
 
 class _ObservedStep(ShardedStep):
-    """A step that notes what is no op."""
+    """A step that also records its parts that are no ops."""
 
     def __init__(
         self, observer: Observer, loss: Loss, optimizers: list[Optimizer], **options: Any
@@ -158,7 +160,7 @@ class _ObservedStep(ShardedStep):
 
 
 class _ObservedExecutor(ThreadPoolExecutor):
-    """Worker threads that note what their tasks take."""
+    """Worker threads that record the time of their tasks."""
 
     def __init__(self, observer: Observer, workers: int) -> None:
         super().__init__(workers)

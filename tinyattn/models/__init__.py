@@ -1,6 +1,6 @@
-"""Models, from chapter 3 on, and the text they write."""
+"""Models, from chapter 3 on, and the generation of text."""
 
-from tinyattn.attention.table import ARRANGEMENTS, MECHANISMS, possible_positions
+from tinyattn.attention.lookup import ARRANGEMENTS, ATTENTION_TYPES, possible_positions
 from tinyattn.models.layer import Layer
 from tinyattn.models.config import GPTConfig
 from tinyattn.models.gpt import GPT
@@ -10,6 +10,6 @@ from tinyattn.models.perceiver import Perceiver
 ARRANGEMENTS["perceiver"] = Perceiver
 
 __all__ = [
-    "GPT", "MECHANISMS", "GPTConfig", "Layer", "Perceiver", "continuations", "generate", "next_ids",
-    "possible_positions",
+    "ATTENTION_TYPES", "GPT", "GPTConfig", "Layer", "Perceiver", "continuations", "generate",
+    "next_ids", "possible_positions",
 ]  # fmt: skip

@@ -1,7 +1,7 @@
-"""Chapter 6: the sizes of a GPT.
+"""Chapter 6: the configuration of a GPT.
 
-They are all that is needed to build it again, so a checkpoint holds them. Whatever could not be
-built is refused here, with the field and what it should be.
+A checkpoint contains it, because it is all that is needed to build the model again. A model that
+cannot be built is refused here; the error names the field and its possible values.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from tinyattn.attention.table import (
+from tinyattn.attention.lookup import (
     ARRANGEMENTS,
     ATTENTION,
-    MECHANISMS,
-    longest_of,
+    ATTENTION_TYPES,
+    max_length_of,
     parse_attention,
     spell_out,
 )
@@ -27,19 +27,20 @@ from tinyattn.ops.dropout import check_rate
 
 @dataclass(frozen=True)
 class GPTConfig:
-    """The sizes of a GPT: all that is needed to build it again. The defaults are A5's.
+    """The sizes and other settings of a GPT: all that is needed to build it again.
 
-    Raises: ValueError with the field and what it should be.
+    The defaults are those of A5 (assignment 5 of Stanford CS224N). A token is one character here.
+    Raises: ValueError with the field and its possible values.
     """
 
-    vocabulary: int  # V, number of different symbols
-    context: int = 128  # the longest text, in symbols
+    vocabulary: int  # V, number of different tokens
+    context: int = 128  # context length: maximum number of tokens in a sequence
     layers: int = 4
     heads: int = 8
-    width: int = 256  # C, numbers per position
+    width: int = 256  # C (d_model), size of the vector at each position
     dropout: float = 0.1
     positions: str = "learned"  # or "rotary"
-    attention: str = "multihead"  # a name in MECHANISMS, and options: "bigbird,block=16"
+    attention: str = "multihead"  # a name in ATTENTION_TYPES, and options: "bigbird,block=16"
     gelu: str = "exact"  # or "tanh", the faster approximation
 
     def __post_init__(self) -> None:
@@ -56,7 +57,7 @@ class GPTConfig:
         for field, names in choices.items():
             if getattr(self, field) not in names:
                 raise ValueError(f"{field} must be one of {names}; got {getattr(self, field)!r}")
-        name, cannot = self.mechanism[0], self.cannot
+        name, cannot = self.attention_type[0], self.cannot
         if "causal" in cannot:
             raise ValueError(f"a GPT needs causal attention, not {name!r}: {cannot['causal']}")
         if self.positions == "rotary" and "rotary" in cannot:
@@ -69,41 +70,41 @@ class GPTConfig:
             )
         if name in ARRANGEMENTS:
             ARRANGEMENTS[name].check_layers(self.layers)
-        longest_of(self.attention, self.context)  # it refuses options that do not fit
-        # With every option, so that a saved model stays what it is if a default should change.
-        object.__setattr__(self, "attention", spell_out(self.attention, MECHANISMS))
+        max_length_of(self.attention, self.context)  # raises an error for options that do not fit
+        # With every option, so that a new default does not change a saved model.
+        object.__setattr__(self, "attention", spell_out(self.attention, ATTENTION_TYPES))
 
     @property
-    def mechanism(self) -> tuple[str, dict[str, int]]:
-        """The name in MECHANISMS that `attention` says, and the options."""
-        return parse_attention(self.attention, MECHANISMS)
+    def attention_type(self) -> tuple[str, dict[str, int]]:
+        """The name in ATTENTION_TYPES that `attention` contains, and the options."""
+        return parse_attention(self.attention, ATTENTION_TYPES)
 
     @property
     def cannot(self) -> dict[str, str]:
-        """What its attention refuses to do, and why."""
-        refusals: dict[str, str] = MECHANISMS[self.mechanism[0]].cannot
+        """What its attention type refuses to do, and why."""
+        refusals: dict[str, str] = ATTENTION_TYPES[self.attention_type[0]].cannot
         return refusals
 
     @property
-    def longest(self) -> int:
-        """The longest text: `context`, or less if the attention was made for less."""
-        return longest_of(self.attention, self.context)
+    def max_length(self) -> int:
+        """The maximum length of a sequence: `context`, or less if the attention type needs less."""
+        return max_length_of(self.attention, self.context)
 
     def new_layers(self, rng: np.random.Generator) -> list[Layer]:
-        """The layers of such a model, with the attention that `attention` names."""
-        name, options = self.mechanism
+        """The layers of the model, with the attention type that `attention` names."""
+        name, options = self.attention_type
         if name in ARRANGEMENTS:
             name, options = "multihead", {}
         return new_layers(
             self.layers, name, options,
-            width=self.width, heads=self.heads, longest=self.context, rng=rng,
+            width=self.width, heads=self.heads, max_length=self.context, rng=rng,
             dropout=self.dropout, rotary=self.positions == "rotary",
             exact_gelu=self.gelu == "exact",
         )  # fmt: skip
 
     def new_arrangement(self, rng: np.random.Generator) -> Any:
-        """What puts these layers together other than one after the other; None for that."""
-        name, options = self.mechanism
+        """The module that connects the layers; None for one layer after the other."""
+        name, options = self.attention_type
         arrange = ARRANGEMENTS.get(name)
         return arrange(self.width, rng=rng, **options) if arrange else None
 
@@ -115,17 +116,17 @@ def new_layers(
     *,
     width: int,
     heads: int,
-    longest: int,
+    max_length: int,
     rng: np.random.Generator,
     dropout: float,
     rotary: bool,
     exact_gelu: bool,
 ) -> list[Layer]:
-    """So many layers with the attention of that name in ATTENTION, made with its options."""
+    """`count` layers with the attention type of that name in ATTENTION and these options."""
 
     kind: Any = ATTENTION[attention]
-    turn = Rotary if rotary else None
-    common = {"longest": longest, "rng": rng, "dropout": dropout, "rotary": turn}
+    common = {"max_length": max_length, "rng": rng, "dropout": dropout,
+              "rotary": Rotary if rotary else None}  # fmt: skip
     return [
         Layer(kind(width, heads, **common, **options), rng=rng, exact_gelu=exact_gelu,
               dropout=dropout)
@@ -134,5 +135,5 @@ def new_layers(
 
 
 def layers_numbers(count: int, width: int) -> int:
-    """How many parameters the matrices of so many layers have: of the attention and of thinking."""
+    """The number of elements in the matrices of `count` layers: of attention and feed-forward."""
     return count * (4 + 2 * 4) * width**2

@@ -1,8 +1,8 @@
-"""Chapter 3: a GPT is a stack of layers that predicts the next symbol.
+"""Chapter 3: a GPT, a stack of transformer layers that predicts the next token.
 
-It gives each symbol a vector, lets the vectors pass through a few rounds of "look at the past" and
-"think for yourself", and reads off the last vectors how likely each symbol is to come next. Next:
-cross-entropy, the price of a prediction (ops/loss.py).
+It turns each token into a vector and applies its layers, in which a position attends only to itself
+and to earlier positions. From the output of the last layer it computes the logits of the next
+token. A token is one character in chapter 5. Next: the cross-entropy loss (ops/loss.py).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from tinyattn.attention.cache import KeyValueCache
 from tinyattn.backend import Array, asarray
 from tinyattn.nn import Dropout, Embedding, LayerNorm, LearnedPositions, Linear, Module, Role
-from tinyattn.noise import Noise, generator
+from tinyattn.rng import DropoutRNG, generator
 from tinyattn.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -22,81 +22,87 @@ if TYPE_CHECKING:
 
 
 class GPT(Module):
-    """A causal language model: logits of the next symbol at every position.
+    """A causal language model: the logits of the next token at every position.
 
     Forward: x = dropout(embedding(ids) + positions); each layer; norm; logits = x W
     Shapes:  ids (B, T) -> logits (B, T, V)
-    Units:   logits in nats (log-odds)
-    Source:  Radford and others 2019; sizes, biases and initial values as in A5
+    Units:   logits in nats: ln p of each token, plus a constant at each position
+    Source:  Radford and others 2019; sizes, biases and initial values as in A5 (assignment 5 of
+             Stanford CS224N)
     """
 
     def __init__(self, config: GPTConfig, *, seed: int = 0, device: str = "cpu") -> None:
         rng = generator(seed)
         self.config = config
-        # Asked in every call, so found out once.
-        self.longest, self.cannot = config.longest, config.cannot
+        # Computed once for all calls. `cannot`: what the attention type cannot do, and why.
+        self.max_length, self.cannot = config.max_length, config.cannot
         self.embedding = Embedding(config.vocabulary, config.width, rng=rng)
         learned = config.positions == "learned"
         self.positions = LearnedPositions(config.context, config.width) if learned else None
         self.dropout = Dropout(config.dropout)
-        self.blocks = config.new_layers(rng)
+        self.layers = config.new_layers(rng)
         self.norm = LayerNorm(config.width)
         self.head = Linear(config.width, config.vocabulary, rng=rng, bias=False, role=Role.OUTPUT)
-        self.perceiver = config.new_arrangement(rng)  # or None: one layer after the other
+        self.perceiver = config.new_arrangement(rng)  # Perceiver AR (models/perceiver.py), or None
         self.to(device)
         for name, parameter in self.named_parameters():
             parameter.name = name
 
     @property
     def device(self) -> str:
-        """Where the parameters live: "cpu" or "cuda"."""
+        """The device of the parameters: "cpu" or "cuda"."""
         return self.embedding.weight.device
 
     def __call__(
         self,
         ids: Any,
         *,
-        noise: Noise | None = None,
+        dropout_rng: DropoutRNG | None = None,
         cache: list[KeyValueCache] | None = None,
-        watch: list[Tensor] | None = None,
+        attention_weights: list[Tensor] | None = None,
     ) -> Tensor:
         """The logits at every position of `ids`.
 
         Args:
-            ids: integers (B, T).
-            noise: the random bits of a training pass; None means no dropout.
-            cache: from `new_cache`; `ids` then continues the text that the cache has seen.
-            watch: gets the attention weights of every layer appended, for penalties and pictures.
-        Raises: ValueError if the text is longer than the context; IndexError for an unknown id.
+            ids: the token ids, integers (B, T).
+            dropout_rng: the random bits for dropout in training; None means no dropout.
+            cache: from `new_cache`; `ids` are then the tokens after those in the cache.
+            attention_weights: the list to which each layer appends its attention weights.
+        Raises: ValueError if the sequence is longer than the context; IndexError for an unknown id.
         """
         ids = self._checked(ids)
         if cache is not None and "cache" in self.cannot:
             raise ValueError(f"GPT: cannot use a cache: {self.cannot['cache']}")
         start = cache[0].length if cache else 0
         stop = start + ids.shape[1]
-        if stop > self.longest:
+        if stop > self.max_length:
             raise ValueError(
-                f"GPT: a text of {stop} symbols does not fit the context {self.longest}"
+                f"GPT: a sequence of {stop} tokens is longer than the context of "
+                f"{self.max_length}; shorten it, or use a model with a larger context"
             )
-        x_BTC = self.embedding(ids)
+        x_BTC = self.embedding(ids)  # axes: B sequences, T positions, C elements each
         if self.positions is not None:
             x_BTC = x_BTC + self.positions(start, stop)
-        x_BTC = self.dropout(x_BTC, noise)
+        x_BTC = self.dropout(x_BTC, dropout_rng)
         if self.perceiver is not None:
-            x_BTC = self.perceiver(x_BTC, self.blocks, noise, watch)
+            x_BTC = self.perceiver(x_BTC, self.layers, dropout_rng, attention_weights)
         else:
-            for i, layer in enumerate(self.blocks):
+            for i, layer in enumerate(self.layers):
                 x_BTC = layer(
-                    x_BTC, causal=True, noise=noise, cache=cache[i] if cache else None, watch=watch
+                    x_BTC,
+                    causal=True,
+                    dropout_rng=dropout_rng,
+                    cache=cache[i] if cache else None,
+                    attention_weights=attention_weights,
                 )
         return self.head(self.norm(x_BTC))
 
     def new_cache(self) -> list[KeyValueCache]:
-        """An empty cache for one text (or one batch of texts that grow together)."""
-        return [KeyValueCache(self.config.context) for _ in self.blocks]
+        """An empty cache for one sequence, or for a batch that is generated together."""
+        return [KeyValueCache(self.config.context) for _ in self.layers]
 
     def _checked(self, ids: Any) -> Array:
-        """`ids` on the model's device. Host ids are checked first: a GPU would wrap bad ones."""
+        """`ids` on the model's device. A NumPy array is checked: a GPU reports no invalid ids."""
         if not hasattr(ids, "shape"):
             ids = np.asarray(ids)
         if len(ids.shape) != 2 or ids.dtype.kind not in "iu":

@@ -1,8 +1,8 @@
-"""Chapter 3: a layer lets positions look around, and then each think for itself.
+"""Chapter 3: a transformer layer: attention, then a feed-forward network.
 
-Attention blocks let positions look at one another. Models are stacks of layers, and a layer is such
-a block and a small network for each position, each added to what was there before. Next: a GPT is a
-stack of layers that predicts the next symbol (models/gpt.py).
+An attention block lets each position attend to others. The feed-forward network then works on each
+position separately. Each has a residual connection: its output is added to its input. A model is a
+stack of such layers. Next: a GPT, which predicts the next token (models/gpt.py).
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from tinyattn.attention.block import AttentionBlock
 from tinyattn.attention.cache import KeyValueCache
 from tinyattn.backend import Array
 from tinyattn.nn import FeedForward, LayerNorm, Module
-from tinyattn.noise import Noise
+from tinyattn.rng import DropoutRNG
 from tinyattn.tensor import Tensor
 
 
 class Layer(Module):
-    """One round: look around, then think, each added to what was there before.
+    """A pre-norm transformer layer: attention and feed-forward, each with a residual connection.
 
     Forward: x ← x + attention(norm_1 x); x ← x + feedforward(norm_2 x)
     Shapes:  x (B, T, C) -> (B, T, C)
-    Source:  Radford and others 2019, section 2.3 (the norm before each part, not after)
+    Source:  Radford and others 2019, section 2.3 (pre-norm: a norm before each part, not after)
     """
 
     def __init__(
@@ -45,17 +45,22 @@ class Layer(Module):
         *,
         allowed: Array | None = None,
         causal: bool = False,
-        noise: Noise | None = None,
+        dropout_rng: DropoutRNG | None = None,
         cache: KeyValueCache | None = None,
-        watch: list[Tensor] | None = None,
+        attention_weights: list[Tensor] | None = None,
     ) -> Tensor:
-        """One round; `watch` gets the attention weights appended, the rest is the block's."""
-        seen = self.norm_1(x)
-        if watch is not None:
-            watch.append(self.attention.weights(seen, allowed=allowed, causal=causal))
-        x = x + self.attention(seen, allowed=allowed, causal=causal, noise=noise, cache=cache)
-        return self.think(x, noise)
+        """Apply the layer; the options are those of `AttentionBlock.__call__`, except for one.
 
-    def think(self, x: Tensor, noise: Noise | None) -> Tensor:
-        """The second half of a round."""
-        return x + self.feedforward(self.norm_2(x), noise)
+        `attention_weights` is a list, to which the layer appends its attention weights.
+        """
+        normed = self.norm_1(x)
+        if attention_weights is not None:
+            attention_weights.append(self.attention.weights(normed, allowed=allowed, causal=causal))
+        x = x + self.attention(
+            normed, allowed=allowed, causal=causal, dropout_rng=dropout_rng, cache=cache
+        )
+        return self.add_feedforward(x, dropout_rng)
+
+    def add_feedforward(self, x: Tensor, dropout_rng: DropoutRNG | None) -> Tensor:
+        """The second half of the layer: x + feedforward(norm_2 x)."""
+        return x + self.feedforward(self.norm_2(x), dropout_rng)

@@ -1,9 +1,9 @@
-"""Chapter 6: layers that narrow.
+"""Chapter 6: the Perceiver, whose middle layers work on fewer vectors.
 
-Attention costs most where sequences are long. A Perceiver's first layer lets m learned vectors, the
-latents, read the text; the layers between work on these m, and the last lets the text read them.
-This changes how layers are put together, so it is no attention block but a way to use one
-(derivations/19_perceiver.md).
+Attention costs most where sequences are long. In the first layer of a Perceiver L learned vectors,
+the latents, attend to the sequence. The layers between work on these L vectors, and in the last
+layer the sequence attends to them. This changes how layers are connected, so it is no attention
+block but a way to use blocks (derivations/19_perceiver.md).
 """
 
 from __future__ import annotations
@@ -16,34 +16,34 @@ import numpy as np
 from tinyattn.attention.masks import causal
 from tinyattn.models.layer import Layer
 from tinyattn.nn import Module, Parameter, Role, uniform
-from tinyattn.noise import Noise
+from tinyattn.rng import DropoutRNG
 from tinyattn.tensor import Tensor
 
 
 class Perceiver(Module):
-    """The latents of A5's Perceiver, and the way through the layers that uses them.
+    """The latents of the Perceiver of A5 (see Source), and how the layers use them.
 
     Forward: down: z ← Z + attention(norm_1 Z, context x), z ← z + feedforward(norm_2 z);
              the layers between: z as x in `Layer`;
              up: x ← x + attention(x, context norm_1 z), x ← x + feedforward(norm_2 x)
-             Every attention is causal by its indices alone: query i sees keys 0..i
+             Every attention is causal by index: query i attends to keys 0..i
     Shapes:  x (B, T, C), latents Z (L, C) -> (B, T, C)
     Raises:  ValueError for fewer than two layers
     Source:  CS224N assignment 5 of 2023, after Hawthorne and others 2022
 
-    So latent j has read the inputs 0..j and no others, and inputs from L on reach nobody but
-    themselves, through the `x +` of the last layer. The model is causal; what it can know of its
-    past is the first L symbols.
+    So latent j depends on the inputs 0..j only. An input at a position from L on affects only the
+    output at its own position, through the residual connection `x +` of the last layer. The model
+    is causal, and of its past it uses only the first L tokens.
 
     Args:
-        latents: L, learned vectors.
+        latents: L, number of learned vectors.
     """
 
     cannot: ClassVar[dict[str, str]] = {
-        "bidirectional": "its masks go by index",
-        "cache": "its last layer reads the latents, not the text",
+        "bidirectional": "its masks are causal by index",
+        "cache": "its last layer attends to the latents, not to the sequence",
         "focus": "in most of its layers the queries are latents",
-        "near": "its latents stand nowhere in the text",
+        "near": "its latents have no position in the sequence",
     }
     multiply_adds = "4·T·C² + 4·L·C² + 4·T·L·C"
     kept_numbers = "4·T·C + 4·L·C"
@@ -59,20 +59,20 @@ class Perceiver(Module):
         self,
         x: Tensor,
         layers: list[Layer],
-        noise: Noise | None = None,
-        watch: list[Tensor] | None = None,
+        dropout_rng: DropoutRNG | None = None,
+        attention_weights: list[Tensor] | None = None,
     ) -> Tensor:
         """x through the first layer as down-projection, the last as up-projection, others between.
 
-        Args: watch: gets the weights of every layer, on inputs or on latents, appended.
+        Args: attention_weights: a list to which each layer appends its attention weights.
         """
         if len(layers) < 2:
-            raise ValueError(f"Perceiver: needs a layer down and one up; got {len(layers)}")
+            raise ValueError(f"Perceiver: needs at least 2 layers, down and up; got {len(layers)}")
         first, *between, last = layers
-        z = self.down(x, first, noise, watch)
+        z = self.down(x, first, dropout_rng, attention_weights)
         for layer in between:
-            z = layer(z, causal=True, noise=noise, watch=watch)
-        return self.up(x, z, last, noise, watch)
+            z = layer(z, causal=True, dropout_rng=dropout_rng, attention_weights=attention_weights)
+        return self.up(x, z, last, dropout_rng, attention_weights)
 
     @staticmethod
     def check_layers(layers: int) -> None:
@@ -81,23 +81,32 @@ class Perceiver(Module):
             raise ValueError(f"'perceiver' needs at least 2 layers, down and up; got {layers}")
 
     def down(
-        self, x: Tensor, layer: Layer, noise: Noise | None, watch: list[Tensor] | None
+        self,
+        x: Tensor,
+        layer: Layer,
+        dropout_rng: DropoutRNG | None,
+        attention_weights: list[Tensor] | None,
     ) -> Tensor:
-        """What the latents read: (B, T, C) -> (B, L, C)."""
+        """The latents after they attended to the sequence: x (B, T, C) -> (B, L, C)."""
         L, C = self.latents.shape
         z = self.latents.broadcast_to((x.shape[0], L, C))
-        seen, allowed = layer.norm_1(z), causal(L, x.shape[1], align="start", xp=x.xp)
-        if watch is not None:
-            watch.append(layer.attention.weights(seen, context=x, allowed=allowed))
-        z = z + layer.attention(seen, context=x, allowed=allowed, noise=noise)
-        return layer.think(z, noise)
+        normed, allowed = layer.norm_1(z), causal(L, x.shape[1], align="start", xp=x.xp)
+        if attention_weights is not None:
+            attention_weights.append(layer.attention.weights(normed, context=x, allowed=allowed))
+        z = z + layer.attention(normed, context=x, allowed=allowed, dropout_rng=dropout_rng)
+        return layer.add_feedforward(z, dropout_rng)
 
     def up(
-        self, x: Tensor, z: Tensor, layer: Layer, noise: Noise | None, watch: list[Tensor] | None
+        self,
+        x: Tensor,
+        z: Tensor,
+        layer: Layer,
+        dropout_rng: DropoutRNG | None,
+        attention_weights: list[Tensor] | None,
     ) -> Tensor:
-        """What the text reads from the latents: x (B, T, C), z (B, L, C) -> (B, T, C)."""
-        seen, allowed = layer.norm_1(z), causal(x.shape[1], z.shape[1], align="start", xp=x.xp)
-        if watch is not None:
-            watch.append(layer.attention.weights(x, context=seen, allowed=allowed))
-        x = x + layer.attention(x, context=seen, allowed=allowed, noise=noise)
-        return layer.think(x, noise)
+        """The sequence after it attended to the latents: x (B, T, C), z (B, L, C) -> (B, T, C)."""
+        normed, allowed = layer.norm_1(z), causal(x.shape[1], z.shape[1], align="start", xp=x.xp)
+        if attention_weights is not None:
+            attention_weights.append(layer.attention.weights(x, context=normed, allowed=allowed))
+        x = x + layer.attention(x, context=normed, allowed=allowed, dropout_rng=dropout_rng)
+        return layer.add_feedforward(x, dropout_rng)

@@ -1,4 +1,4 @@
-"""Modules, which own the numbers that are learned, from chapter 2 on."""
+"""Modules, which hold the parameters that are learned. The first ones belong to chapter 2."""
 
 from tinyattn.nn.module import Module, Parameter, Role
 from tinyattn.nn.linear import A5, Dropout, Linear, normal

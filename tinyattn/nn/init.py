@@ -1,4 +1,4 @@
-"""Chapter 6: other ways in which parameters begin."""
+"""Chapter 6: other initial values of parameters."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tinyattn.nn.linear import Initialiser
 
 
 def zeros(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-    """All 0: biases, and what should have no effect at first."""
+    """All 0: for biases, and for parameters that should have no effect at first."""
     return np.zeros(shape, np.float32)
 
 
 def ones(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-    """All 1: gains."""
+    """All 1: for gains (PyTorch: the weight of a LayerNorm)."""
     return np.ones(shape, np.float32)
 
 
@@ -25,7 +25,7 @@ def uniform(bound: float) -> Initialiser:
 
 
 def xavier_uniform(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-    """Uniform within ±√(6/(fan_in + fan_out)), which keeps the size of signals both ways.
+    """Uniform within ±√(6/(fan_in + fan_out)): activations and gradients keep their variance.
 
     Shapes: (..., fan_in, fan_out). Source: Glorot and Bengio 2010, equation 16.
     """

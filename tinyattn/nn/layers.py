@@ -1,9 +1,8 @@
-"""Chapter 3: the other layers that every transformer is made of.
+"""Chapter 3: embedding, position embedding, layer norm and feed-forward network as modules.
 
-A table of rows, one for each token and one for each position, a norm, and a feed-forward network of
-several layers. Attention by itself does not see order: shuffle the keys with their values and
-nothing changes. So the vector of a position is added to that of a token. Next: numbers that can be
-meant (limits.py).
+Attention by itself ignores order. If each key moves to another position together with its value,
+the outputs do not change. So the vector of a position is added to the vector of the token there.
+Next: checking numbers from users (limits.py).
 """
 
 from __future__ import annotations
@@ -19,11 +18,12 @@ from tinyattn.nn.module import Module, Parameter, Role
 from tinyattn.tensor import Tensor
 
 if TYPE_CHECKING:
-    from tinyattn.noise import Noise
+    from tinyattn.rng import DropoutRNG
 
 
 class Embedding(Module):
-    """A learned row for each id. Shapes: ids (...) of 0..count-1 -> (..., width)."""
+    """A learned row for each id; `init` draws its initial values, `A5` from N(0, 0.02²).
+    Shapes: ids (...) in 0..count-1 -> (..., width)."""
 
     def __init__(
         self, count: int, width: int, *, rng: np.random.Generator, init: Initialiser = A5
@@ -35,7 +35,7 @@ class Embedding(Module):
 
 
 class LearnedPositions(Module):
-    """A learned vector for each position, zero at first. Shapes: length T -> (T, C)."""
+    """A learned vector for each position, initialised to 0. Shapes: T positions -> (T, C)."""
 
     def __init__(self, context: int, width: int) -> None:
         self.weight = Parameter(np.zeros((context, width), np.float32), role=Role.TABLE)
@@ -45,13 +45,13 @@ class LearnedPositions(Module):
         if stop > self.weight.shape[0]:
             raise ValueError(
                 f"LearnedPositions: this model has {self.weight.shape[0]} positions; "
-                f"got a text of {stop}"
+                f"got a sequence of {stop}; shorten it, or use a larger context"
             )
         return self.weight[start:stop]
 
 
 class LayerNorm(Module):
-    """Each row to mean 0 and variance 1, then a learned gain and bias. Shapes: (..., width)."""
+    """Layer norm with a learned gain (PyTorch: weight) and bias. Shapes: (..., width)."""
 
     def __init__(self, width: int, *, eps: float = 1e-5) -> None:
         self.gain = Parameter(np.ones(width, np.float32), role=Role.GAIN)
@@ -63,11 +63,11 @@ class LayerNorm(Module):
 
 
 class FeedForward(Module):
-    """Two linear layers with a GELU between, applied to each position alone.
+    """Two linear layers with a GELU between them, applied to each position separately.
 
     Forward: y = dropout(gelu(x W_1 + b_1) W_2 + b_2)
     Shapes:  x (..., C), hidden (..., F) -> y (..., C)
-    Source:  Vaswani and others 2017, section 3.3, with GELU for ReLU as in GPT-2
+    Source:  Vaswani and others 2017, section 3.3; GELU instead of ReLU, as in GPT-2
     """
 
     def __init__(
@@ -84,6 +84,6 @@ class FeedForward(Module):
         self.dropout = Dropout(dropout)
         self.exact_gelu = exact_gelu
 
-    def __call__(self, x: Tensor, noise: Noise | None = None) -> Tensor:
+    def __call__(self, x: Tensor, dropout_rng: DropoutRNG | None = None) -> Tensor:
         hidden = ops.gelu(self.expand(x), exact=self.exact_gelu)
-        return self.dropout(self.contract(hidden), noise)
+        return self.dropout(self.contract(hidden), dropout_rng)

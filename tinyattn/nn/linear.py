@@ -1,8 +1,7 @@
-"""Chapter 2: a linear layer, and one that drops.
+"""Chapter 2: the modules Linear and Dropout.
 
-A layer is an operation with its parameters; dropout has none. Parameters begin at random, from a
-seeded generator on the host, so with the same numbers on every device. Next: who may look at whom
-(attention/masks.py).
+Each module is one operation with its parameters; Dropout has no parameters. A seeded generator on
+the host draws initial values, so they are equal on all devices. Next: masks (attention/masks.py).
 """
 
 from __future__ import annotations
@@ -18,18 +17,18 @@ from tinyattn.ops.dropout import check_rate
 from tinyattn.tensor import Tensor
 
 if TYPE_CHECKING:
-    from tinyattn.noise import Noise
+    from tinyattn.rng import DropoutRNG
 
 Initialiser = Callable[[tuple[int, ...], np.random.Generator], np.ndarray]
 
 
 def normal(std: float) -> Initialiser:
-    """N(0, std²)."""
+    """Initial values from the normal distribution N(0, std²)."""
     return lambda shape, rng: rng.standard_normal(shape, np.float32) * np.float32(std)
 
 
 A5 = normal(0.02)
-"""How CS224N assignment 5 begins every matrix and the embedding (its positions begin at 0)."""
+"""Initial values of matrices and embeddings, as in A5 (assignment 5 of Stanford CS224N)."""
 
 
 class Linear(Module):
@@ -53,13 +52,13 @@ class Linear(Module):
 
 
 class Dropout(Module):
-    """Zeros a share `rate` of x while training, that is, when given noise. Shapes: as x."""
+    """Dropout with probability `rate`, only in calls with a `dropout_rng`. Shapes: as x."""
 
     def __init__(self, rate: float) -> None:
         check_rate(rate, "Dropout: rate")
         self.rate = rate
 
-    def __call__(self, x: Tensor, noise: Noise | None = None) -> Tensor:
-        if noise is None or self.rate == 0:
+    def __call__(self, x: Tensor, dropout_rng: DropoutRNG | None = None) -> Tensor:
+        if dropout_rng is None or self.rate == 0:
             return x
-        return ops.dropout(x, rate=self.rate, noise=noise)
+        return ops.dropout(x, rate=self.rate, dropout_rng=dropout_rng)

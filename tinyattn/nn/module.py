@@ -1,13 +1,13 @@
-"""Chapter 2: parameters and the modules that own them.
+"""Chapter 2: parameters, and modules that own them.
 
-Operations are functions; what is learned needs an owner. A Module is an ordinary
-object whose attributes are Parameters, other Modules, or lists of them. Its parameters are found
-by walking the attributes in the order in which they were set, and are named by the path that
-leads to them: `blocks.0.attention.query.weight`. What an optimiser wants to know of a parameter,
-it says itself: its *role*.
+Operations are functions and store nothing. A Module stores parameters, which are learned. It is an
+ordinary object whose attributes are Parameters, other Modules, or lists of them. Its parameters are
+found by a walk through the attributes, in the order in which they were set. Their names are the
+paths to them: `layers.0.attention.query.weight`. Each parameter has a *role*, such as Role.BIAS.
+An optimizer may treat roles differently (training/optimizers.py).
 
-A module has no training mode. A call that is given `noise` trains, and drops; a call without it
-does not. Next: a linear layer, and one that drops (nn/linear.py).
+There is no training mode. A call with a `dropout_rng` applies dropout, a call without it does not.
+Next: the modules Linear and Dropout (nn/linear.py).
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ class Role(Enum):
     """What a parameter does in a model."""
 
     HIDDEN = "a matrix between hidden layers"
-    MIXING = "a matrix between positions"
-    OUTPUT = "a matrix that makes the output"
-    TABLE = "rows that are looked up or added, and whatever says nothing else"
-    GAIN = "factors"
-    BIAS = "terms"
+    MIXING = "a matrix that mixes positions"
+    OUTPUT = "a matrix that computes the output"
+    TABLE = "rows that are looked up or added, such as embeddings; the default"
+    GAIN = "a factor for each element"
+    BIAS = "a term that is added to each element"
 
 
 class Parameter(Tensor):
-    """A Tensor that is learned: a leaf that requires a gradient, and changes in place.
+    """A Tensor that is learned: a leaf that requires a gradient and can change in place.
 
-    `w.data -= rate * w.grad` is a step downhill. A graph that used the old values is void then. On
-    the CPU `w.data` can be written to; assign it afterwards, as `-=` does, or nobody knows.
+    `w.data -= learning_rate * w.grad` is a step of gradient descent. Graphs that used the old
+    values are then invalid. After `w.data[0] = 1` (on the CPU), call `w.changed_in_place()` too.
 
         >>> w = Parameter([3.0, 4.0])
         >>> (w * w).sum().backward()
@@ -56,23 +56,23 @@ class Parameter(Tensor):
         self.role = role
 
     def share(self, storage: Array) -> None:
-        """Let the values live in `storage`, an array of their shape that others may write to."""
+        """Make `storage`, for example part of a larger array, the array of the values; no copy."""
         self._data = storage
 
     def to(self, device: str) -> Parameter:
-        """This parameter if it lives on `device`, else a copy there."""
+        """This parameter if it is on `device`, else a copy there."""
         return self if device == self.device else self.like(self.data, device)
 
     def like(self, data: Any, device: str | None = None) -> Parameter:
-        """A parameter with the same role and name, and other values."""
+        """A new parameter with the same role and name, and the values `data`."""
         return Parameter(data, role=self.role, device=device, name=self.name)
 
 
 class Module:
-    """An owner of parameters."""
+    """The base class of layers and models, which own parameters (PyTorch: nn.Module)."""
 
     def named_parameters(self, prefix: str = "") -> Iterator[tuple[str, Parameter]]:
-        """Every parameter once, with its path; one that is owned twice goes by its first path."""
+        """Every parameter once, with its path; if two modules share it, with its first path."""
         seen: set[int] = set()
         for name, _, _, parameter in self._walk(prefix):
             if id(parameter) not in seen:
@@ -84,11 +84,11 @@ class Module:
         return [parameter for _, parameter in self.named_parameters()]
 
     def parameter_count(self) -> int:
-        """How many numbers are learned."""
+        """The number of elements of all parameters."""
         return sum(parameter.size for parameter in self.parameters())
 
     def zero_grad(self) -> None:
-        """Forget the gradients of all parameters."""
+        """Set the gradient of every parameter to None."""
         for parameter in self.parameters():
             parameter.zero_grad()
 
@@ -97,7 +97,7 @@ class Module:
         return self._replace(lambda parameter: parameter.to(device))
 
     def astype(self, dtype: Any) -> Module:
-        """Make every parameter "float32" or "float64", in place; returns the module."""
+        """Convert every parameter to "float32" or "float64", in place; returns the module."""
         return self._replace(lambda parameter: parameter.like(parameter.data.astype(dtype)))
 
     def _replace(self, change: Callable[[Parameter], Parameter]) -> Module:
@@ -107,14 +107,14 @@ class Module:
         return self
 
     def state(self) -> dict[str, np.ndarray]:
-        """A copy of every parameter on the host, by name."""
+        """A copy of every parameter on the host, by name (PyTorch: state_dict)."""
         return {name: parameter.numpy() for name, parameter in self.named_parameters()}
 
     def load_state(self, state: dict[str, np.ndarray]) -> None:
-        """Take the values of every parameter from `state`.
+        """Set the values of every parameter from `state` (PyTorch: load_state_dict).
 
-        Raises: ValueError that lists every name that is missing or unknown and every shape or
-            precision that differs; nothing is changed then.
+        Raises: ValueError that lists every missing or unknown name and every wrong shape or
+            dtype. In that case nothing is changed.
         """
         own = dict(self.named_parameters())
         wrong = [f"{name} is missing" for name in own if name not in state]
@@ -128,15 +128,15 @@ class Module:
                     wrong.append(f"{name} should be {want.dtype}, is {got.dtype}")
         if wrong:
             raise ValueError("load_state: " + "; ".join(wrong))
-        copies = {name: state[name].copy() for name in own}  # they may be views of our own
+        copies = {name: state[name].copy() for name in own}  # `state` may have views of parameters
         for name, parameter in own.items():
             parameter.data = copies[name]
 
     def _walk(self, prefix: str = "") -> Iterator[tuple[str, Any, Any, Parameter]]:
-        """Each path to a parameter, and the place that holds it: a dictionary or list, and a key.
+        """Each parameter's path, the dictionary or list that has it, its key there, and itself.
 
         Raises: TypeError for parameters or modules in a tuple, set, dictionary or nested list,
-            where they would be overlooked.
+            where the walk would not find them.
         """
         for name, value in vars(self).items():
             places: list[tuple[str, Any, Any]] = [(name, vars(self), name)]

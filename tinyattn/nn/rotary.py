@@ -1,8 +1,8 @@
-"""Chapter 6: rotary positions.
+"""Chapter 6: rotary position embeddings (RoPE).
 
-A learned vector for each position (layers.py) says where a token stands. Here queries and keys are
-turned by an angle that grows with their position, so that their product depends on how far apart
-they stand (derivations/14_rotary.md).
+In layers.py a learned vector encodes the position of a token. Here queries and keys are rotated by
+an angle that grows with their position, so that their inner product depends on the distance between
+them (derivations/14_rotary.md).
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from tinyattn.tensor import Tensor
 
 
 class Rotary:
-    """Turns the pairs of a query's or key's coordinates by angles that grow with its position.
+    """Rotates the pairs of a query's or key's coordinates by angles that grow with its position.
 
-    Forward: pair i at position t is turned by the angle t·θ_i, θ_i = base^(-2i/D), i = 0..D/2-1
+    Forward: pair i at position t is rotated by the angle t·θ_i, θ_i = base^(-2i/D), i = 0..D/2-1
     Shapes:  x (..., T, D), D even -> as x
     Units:   angles in radians
     Source:  Su and others 2021 (RoFormer), equation 15
-    It has nothing to learn, and ⟨R(q, t), R(k, s)⟩ depends on t - s only.
+    It has no parameters, and ⟨R(q, t), R(k, s)⟩ depends on t - s only.
     """
 
     def __init__(self, width: int, *, base: float = 10_000.0) -> None:
         if width % 2:
             raise ValueError(f"Rotary: the width of a head must be even; got {width}")
         self.frequencies = base ** (-np.arange(0, width, 2) / width)  # θ, radians per position
-        self._tables: dict[Any, tuple[Array, Array]] = {}  # device, type -> cos and sin, (T, D/2)
+        self._tables: dict[Any, tuple[Array, Array]] = {}  # device, dtype -> cos and sin, (T, D/2)
 
     def __call__(self, x: Tensor, start: int = 0, step: int = 1) -> Tensor:
-        """x with its first position counted as `start`, and each next one as `step` more."""
+        """x rotated; its vectors are at the positions start, start + step, start + 2·step, .."""
         stop = start + step * x.shape[-2]
         cos, sin = self._table(x.device, x.dtype, stop)
         return ops.rotate(x, cos=cos[start:stop:step], sin=sin[start:stop:step])

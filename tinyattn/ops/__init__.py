@@ -1,7 +1,7 @@
-"""Operations: each is a function of arrays that gives its value and, beside it, its gradient.
+"""Operations: each is a function of arrays that returns its value and its vjp.
 
-First what attention needs, then what a GPT needs, then the rest, which can be skipped until it is
-wanted; in this order.
+The imports are in reading order: operations for attention, then for a GPT, then all others, which
+can be skipped until they are needed.
 """
 
 from tinyattn.ops.softmax import softmax

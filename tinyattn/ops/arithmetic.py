@@ -1,12 +1,12 @@
-"""Chapter 6: operations, one function each: value, gradient, equation.
+"""Chapter 6: arithmetic operations, one function each: value, gradient, equation.
 
-Each function in this folder computes its value and says beside it how a gradient g = ∂loss/∂y of
-its result turns into the gradients of its inputs. This file has what a pocket calculator has.
+Each function in this folder returns its value y and the functions that turn the gradient
+g = ∂loss/∂y into the gradients of its inputs. This file has the operations of a pocket calculator.
 Shapes broadcast as in NumPy; the decorator sums the gradients back.
 
-Where a slope is infinite, as that of 1/x at 0, a gradient of 0 stays 0: what the loss does not use
-has no say, and 0·∞ would be NaN. Products and sums of numbers that are themselves ∞ or NaN make no
-such promise.
+Where a slope is infinite, as that of 1/x at 0, a gradient of 0 stays 0, although 0·∞ is NaN: an
+element that the loss does not use contributes nothing. This is not guaranteed for products and sums
+of elements that are themselves ∞ or NaN.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def identity(g: Array) -> Array:
 
 
 def where_used(xp: Any, g: Array, slope: Any) -> Any:
-    """`slope`, but 1 where the gradient g that meets it is 0."""
+    """`slope`, except 1 where the gradient g, which it multiplies or divides, is 0."""
     return slope if isinstance(slope, (int, float)) else xp.where(g == 0, 1, slope)
 
 
@@ -52,7 +52,7 @@ def subtract(xp: Any, a: Array, b: Array) -> Any:
 
 @op
 def negative(xp: Any, x: Array) -> Any:
-    """The opposite number.
+    """x with the opposite sign.
 
     Forward:  y = -x
     Backward: dx = -g
@@ -114,7 +114,7 @@ def power(xp: Any, a: Array, b: Array) -> Any:
 
 
 def _power(xp: Any, a: Array, b: Array) -> Array:
-    """Small whole powers as products: xp.power is some hundred times slower in float32."""
+    """a to the power b; 1, 2 and 3 as products: xp.power is about 100 times slower in float32."""
     if isinstance(b, (int, float)) and b in (1, 2, 3):
         return xp.multiply(a, 1) if b == 1 else a * a if b == 2 else a * a * a
     return xp.power(a, b)

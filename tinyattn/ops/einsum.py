@@ -1,7 +1,7 @@
-"""Chapter 6: any sum of products.
+"""Chapter 6: einsum, any sum of products.
 
-Einstein's notation gives each axis a letter, and sums over those that the result does not have. The
-gradient of such a sum is another one, with the gradient in the place of an operand.
+Einstein's notation gives each axis a letter, and sums over the letters that the result does not
+have. The gradient of an operand is another einsum, in which g replaces this operand.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ def einsum(xp: Any, *operands: Array, equation: str) -> Any:
 
     Forward:  y is the sum of the products over all letters that are not in the output
     Backward: each operand's gradient is an einsum of g and the other operands
-    Shapes:   one letter an axis, `...` for axes that broadcast; an operand may repeat a letter
+    Shapes:   one letter per axis, `...` for axes that broadcast; an operand may repeat a letter
     Raises:   ValueError if the equation does not fit the operands
     """
     inputs, output, sizes = parse_equation(equation, [tuple(o.shape) for o in operands])
 
     def gradient_of(k: int) -> Any:
         def dx(g: Array) -> Array:
-            own = "".join(dict.fromkeys(inputs[k]))  # a repeated letter once: the diagonal
+            own = "".join(dict.fromkeys(inputs[k]))  # each letter once: the diagonal
             others = [inputs[i] for i in range(len(operands)) if i != k]
             known = [c for c in own if c in output or any(c in o for o in others)]
             terms = ",".join([output, *others]) + "->" + "".join(known)
             d = xp.einsum(terms, g, *[o for i, o in enumerate(operands) if i != k])
-            size = dict(zip(known, d.shape, strict=True))  # 1 where the others broadcast
+            size = dict(zip(known, d.shape, strict=True))  # 1 where the other operands broadcast
             d = d.reshape([size.get(c, 1) for c in own])
             d = xp.broadcast_to(d, [sizes[c] for c in own])
             d = d.sum(axis=tuple(i for i, c in enumerate(own)
@@ -58,7 +58,7 @@ def _to_diagonal(xp: Any, d: Array, own: str, letters: str) -> Array:
 def parse_equation(
     equation: str, shapes: list[tuple[int, ...]]
 ) -> tuple[list[str], str, dict[str, int]]:
-    """The letters of each input and of the output, with `...` written out; and their sizes."""
+    """The letters of each input and of the output, with letters for `...`; and their sizes."""
     left, arrow, output = equation.replace(" ", "").partition("->")
     inputs = left.split(",")
     if len(inputs) != len(shapes):

@@ -1,7 +1,7 @@
-"""Chapter 3: a row of a table for each token.
+"""Chapter 3: embedding, a table with a row for each token.
 
-A model's first step turns ids into vectors. An id that occurs twice is read twice, so its row must
-receive both gradients. Next: the other layers that every transformer is made of (nn/layers.py).
+The first step of a model turns token ids into vectors. If an id occurs twice, its row gets the sum
+of both gradients. Next: embedding, layer norm and feed-forward network as modules (nn/layers.py).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from tinyattn.op import Index, op
 
 
 def _check(xp: Any, weight: Array, ids: Index) -> None:
-    """Raises: ValueError for a table of another shape; IndexError for an id out of range, on the
-    CPU: a GPU is not to wait for the answer."""
+    """Raises: ValueError unless the table is a matrix; IndexError for an id out of range, but only
+    on the CPU: on a GPU this check would make the program wait."""
     if weight.ndim != 2:
         raise ValueError(f"embedding: weight must be (V, C), a row for each id; got {weight.shape}")
     if xp is np and ids.size and (ids.min() < 0 or ids.max() >= len(weight)):
@@ -27,13 +27,13 @@ def _check(xp: Any, weight: Array, ids: Index) -> None:
 
 @op(check=_check)
 def embedding(xp: Any, weight: Array, ids: Index) -> Any:
-    """A row of the table for each id.
+    """The row of the table for each id.
 
     Forward:  y_i = weight[ids_i]
     Backward: dweight_v = Σ of g_i over all i with ids_i = v
-    Shapes:   weight (V, C), ids (any) -> y (any, C)
-    Raises:   TypeError if ids are not integers; ValueError for a table of another shape;
-              IndexError if an id is not in 0..V-1, but on a GPU, which is not to wait, it wraps
+    Shapes:   weight (V, C), ids (...) -> y (..., C)
+    Raises:   TypeError if ids are not integers; ValueError unless the table is a matrix; IndexError
+              if an id is not in 0..V-1 (on a GPU the row is then id mod V, without an error)
     """
 
     def dweight(g: Array) -> Array:

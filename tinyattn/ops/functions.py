@@ -1,8 +1,8 @@
 """Chapter 6: functions of one number, applied to every element.
 
-Where the derivative is easier to say with the result than with the input (exp, sqrt), the vjp
-closes over the result: one array kept instead of two. What comes near 0 is not computed as
-1 - something, which would keep few of its digits, or none.
+The derivatives of exp and sqrt are simpler in terms of the result than of the input. There the vjp
+keeps the result: one array instead of two. A value near 0 is not computed as 1 - something: such a
+difference would keep few correct digits, or none.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def sqrt(xp: Any, x: Array) -> Any:
 
 @op
 def tanh(xp: Any, x: Array) -> Any:
-    """The hyperbolic tangent: a sign function with a soft middle.
+    """The hyperbolic tangent: a smooth sign function.
 
     Forward:  y = (eˣ - e⁻ˣ)/(eˣ + e⁻ˣ)
     Backward: dx = g·4s(1 - s), s = σ(2x); that is g·(1 - y²), but exact where y is near ±1
@@ -62,7 +62,7 @@ def tanh(xp: Any, x: Array) -> Any:
     """
 
     def dx(g: Array) -> Array:
-        near = xp.clip(x, -400, 400)  # 2x may be ∞, and this far out the slope is 0
+        near = xp.clip(x, -400, 400)  # 2x may be ∞; beyond ±400 the slope is 0
         _, slope = _logistic(xp, near + near)
         return g * where_used(xp, g, 4 * slope)
 
@@ -73,7 +73,7 @@ def tanh(xp: Any, x: Array) -> Any:
 def sigmoid(xp: Any, x: Array) -> Any:
     """The logistic function: the probability whose log-odds are x.
 
-    Forward:  y = 1/(1 + e⁻ˣ), or for x < 0 the same number as eˣ/(1 + eˣ): neither overflows
+    Forward:  y = 1/(1 + e⁻ˣ), for x < 0 computed as eˣ/(1 + eˣ), so that nothing overflows
     Backward: dx = g·y·(1 - y) = g·e/(1 + e)², e = e^-|x|
     Shapes:   y as x
     Units:    x nats (log-odds) -> y probability
@@ -99,7 +99,7 @@ def erf(xp: Any, x: Array) -> Any:
     """
 
     def dx(g: Array) -> Array:
-        near = xp.clip(x, -40, 40)  # its square goes into an exponential, which is 0 from there on
+        near = xp.clip(x, -40, 40)  # exp(-x²) is 0 beyond ±40
         return g * where_used(xp, g, xp.exp(-near * near) * (2 / math.sqrt(math.pi)))
 
     return device_of(x).erf(x), (dx,)
@@ -118,7 +118,7 @@ def absolute(xp: Any, x: Array) -> Any:
 
 @op
 def relu(xp: Any, x: Array) -> Any:
-    """The rectifier: what is negative becomes 0.
+    """The rectified linear unit (ReLU): negative elements become 0.
 
     Forward:  y = max(x, 0)
     Backward: dx = g where x > 0, else 0 (also at 0)

@@ -1,7 +1,7 @@
-"""Chapter 6: picking elements out by index, and putting them back.
+"""Chapter 6: indexing: reading elements, and adding to them.
 
-Reading x[i] and adding into x[i] are each other's gradient. An index that occurs twice is read
-twice, so it must receive both gradients: `add_at` sees to that.
+Reading x[i] and adding to x[i] are each other's gradient. If an index occurs twice, its element is
+read twice and must get the sum of both gradients: `add_at` does this.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from tinyattn.op import Index, op
 def add_at(xp: Any, target: Array, index: Any, values: Array) -> None:
     """target[index] += values, where an index that occurs k times receives all k values.
 
-    Plain `target[index] += values` keeps only one write per repeated index, on NumPy and CuPy. On a
+    In NumPy and CuPy, plain `target[index] += values` adds only one value per repeated index. On a
     GPU the order of the additions is not fixed, so the last bits may differ between runs.
 
-    Args: index: integers as wide as NumPy's indices, or what else NumPy takes as an index.
+    Args: index: integers of the type intp, or another index that NumPy takes.
     Raises: IndexError for an index out of range.
     """
     xp.add.at(target, index, values)
@@ -32,8 +32,8 @@ def add_at(xp: Any, target: Array, index: Any, values: Array) -> None:
 def _on_device(xp: Any, x: Array, index: Any) -> tuple[tuple[Any, ...], bool]:
     """A copy of the index, its lists and host arrays on x's device; and whether it has arrays.
 
-    An index from the host is first tried out there, on an array of x's shape that takes no
-    memory: NumPy raises IndexError where a GPU would read out of range without a word.
+    An index from the host is first tried on the host, with an array of x's shape that needs no
+    memory. If it is out of range, NumPy raises IndexError; a GPU would not.
     """
     keys = index if isinstance(index, tuple) else (index,)
     host = tuple(np.asarray(k) if isinstance(k, list) else k for k in keys)
@@ -54,10 +54,10 @@ def _on_device(xp: Any, x: Array, index: Any) -> tuple[tuple[Any, ...], bool]:
 
 @op
 def getitem(xp: Any, x: Array, *, index: Index) -> Any:
-    """x[index], with every kind of index NumPy has: x[1, ..., None, ::-1], x[[0, 0, -1]], x[mask].
+    """x[index], with every index that NumPy takes: x[1, ..., None, ::-1], x[[0, 0, -1]], x[mask].
 
     Forward:  y = x[index]
-    Backward: dx = zeros, with g added at `index` as often as each place was read
+    Backward: dx = zeros, with g added at `index`, once for each time an element was read
     Shapes:   as NumPy's indexing
     Raises:   IndexError out of range
     """
@@ -68,7 +68,7 @@ def getitem(xp: Any, x: Array, *, index: Index) -> Any:
         if advanced:
             add_at(xp, out, keys, g)
         else:
-            out[keys] = g  # slices and integers never name a place twice
+            out[keys] = g  # slices and integers select no element twice
         return out
 
     return x[keys], (dx,)
@@ -76,7 +76,7 @@ def getitem(xp: Any, x: Array, *, index: Index) -> Any:
 
 @op
 def take(xp: Any, x: Array, indices: Index, *, axis: int = 0) -> Any:
-    """Whole slices of x along one axis, in the order and number that `indices` names.
+    """Slices of x along one axis, one for each of `indices`.
 
     Forward:  y[..., i, ...] = x[..., indices[i], ...]
     Backward: dx[..., j, ...] = Σ of g over all i with indices[i] = j
@@ -88,18 +88,18 @@ def take(xp: Any, x: Array, indices: Index, *, axis: int = 0) -> Any:
 
     def dx(g: Array) -> Array:
         out = xp.zeros_like(x)
-        named = tuple(range(axis, axis + keys[-1].ndim))
-        g = xp.moveaxis(g, named, range(len(named)))  # the slices first, each of x's other axes
-        slices = g.reshape((keys[-1].size, *g.shape[len(named) :]))
+        moved = tuple(range(axis, axis + keys[-1].ndim))
+        g = xp.moveaxis(g, moved, range(len(moved)))  # axes of the indices, then other axes of x
+        slices = g.reshape((keys[-1].size, *g.shape[len(moved) :]))
         add_at(xp, xp.moveaxis(out, axis, 0), keys[-1].ravel(), slices)
         return out
 
-    y = xp.take(x, keys[-1], axis=axis)  # x[keys] would stand in memory in another order
+    y = xp.take(x, keys[-1], axis=axis)  # x[keys] would have another order in memory
     return y, (dx, None)
 
 
 def _along(xp: Any, indices: Array, axis: int) -> tuple[Array, ...]:
-    """The index that picks, for each position, the element `indices` names along `axis`."""
+    """The index tuple that replaces, at each position, the index along `axis` by `indices`."""
     axis = axis % indices.ndim
     return tuple(
         indices if a == axis else xp.arange(n).reshape((-1,) + (1,) * (indices.ndim - a - 1))
@@ -111,10 +111,10 @@ def _along(xp: Any, indices: Array, axis: int) -> tuple[Array, ...]:
 def gather(xp: Any, x: Array, indices: Index, *, axis: int = -1) -> Any:
     """One element of x for each index, along one axis: y_ij = x_i,indices[i,j] for axis 1.
 
-    Forward:  y[i, j, ...] = x[i, indices[i, j, ...], ...], the index standing at `axis`
-    Backward: dx = zeros, with g added where y was read
-    Shapes:   indices and y have x's sizes but along `axis`
-    Raises:   ValueError if the sizes differ elsewhere; IndexError out of range
+    Forward:  y[i, j, ...] = x[i, indices[i, j, ...], ...], with the index at `axis`
+    Backward: dx = zeros, with g added to the elements that were read
+    Shapes:   indices and y have x's sizes, except along `axis`
+    Raises:   ValueError if the sizes along other axes differ; IndexError out of range
     """
     _check_along("gather", x, indices, axis)
     keys, _ = _on_device(xp, x, _along(xp, indices, axis))
@@ -129,11 +129,11 @@ def gather(xp: Any, x: Array, indices: Index, *, axis: int = -1) -> Any:
 
 @op
 def scatter_add(xp: Any, x: Array, indices: Index, values: Array, *, axis: int = -1) -> Any:
-    """x with each value added at the place its index names along one axis: gather, backwards.
+    """x with each value added to the element that its index gives: the reverse of gather.
 
     Forward:  y = x, then y[i, indices[i, j, ...], ...] += values[i, j, ...]
-    Backward: dx = g, dvalues = g read at the same places
-    Shapes:   indices and values alike, with x's sizes but along `axis`; y as x
+    Backward: dx = g, dvalues = the same elements of g
+    Shapes:   indices and values have x's sizes, except along `axis`, and one shape; y as x
     Raises:   ValueError if sizes differ; IndexError out of range
     """
     _check_along("scatter_add", x, indices, axis)
@@ -153,6 +153,6 @@ def _check_along(name: str, x: Array, indices: Array, axis: int) -> None:
     sizes = [n for a, n in enumerate(indices.shape) if a != axis]
     if indices.ndim != x.ndim or sizes != [n for a, n in enumerate(x.shape) if a != axis]:
         raise ValueError(
-            f"{name}: indices must have x's shape {x.shape} but along axis {axis}; "
+            f"{name}: indices must have x's shape {x.shape} except along axis {axis}; "
             f"got {indices.shape}"
         )

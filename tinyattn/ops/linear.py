@@ -1,8 +1,7 @@
-"""Chapter 2: linear maps.
+"""Chapter 2: linear maps, y = x W + b.
 
-Nearly all the time of a transformer is spent here. The gradient of a matrix product is two more
-matrix products (derivations/02_matmul.md). Next: parameters and the modules that own them
-(nn/module.py).
+A transformer spends nearly all its time here. The gradients of a matrix product are two more matrix
+products (derivations/02_matmul.md). Next: parameters and modules (nn/module.py).
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from tinyattn.op import op
 
 
 def _check(xp: Any, x: Array, weight: Array, bias: Array = None) -> None:
-    """Raises: ValueError if sizes do not fit."""
+    """Raises: ValueError if shapes do not fit."""
     if x.ndim < 1 or weight.ndim != 2 or x.shape[-1] != weight.shape[0]:
         raise ValueError(
             f"linear: weight must be ({x.shape[-1] if x.ndim else '?'}, any) for x {x.shape}; "
@@ -27,16 +26,17 @@ def _check(xp: Any, x: Array, weight: Array, bias: Array = None) -> None:
 
 @op(check=_check)
 def linear(xp: Any, x: Array, weight: Array, bias: Array = None) -> Any:
-    """An affine map of the last axis: a layer of neurons without the bend.
+    """An affine map of the last axis: a layer without an activation function.
 
     Forward:  y = x W + b
-    Backward: dx = g Wᵀ, dW = xᵀ g, db = Σ g, the last two over all rows
-    Shapes:   x (..., C), W (C, F), b (F,) -> y (..., F)
-    Raises:   ValueError if sizes do not fit
+    Backward: dx = g Wᵀ, dW = xᵀ g, db = Σ g; dW and db sum over all N rows of x
+    Shapes:   x (..., C), W (C, F) (PyTorch stores Wᵀ), b (F,) -> y (..., F)
+    Raises:   ValueError if shapes do not fit
     """
     (C, F), N = weight.shape, math.prod(x.shape[:-1])
     y = xp.matmul(x, weight)
-    return y if bias is None else y + bias, (
+    y = y if bias is None else y + bias
+    return y, (
         lambda g: xp.matmul(g, weight.T),
         lambda g: xp.matmul(x.reshape(N, C).T, g.reshape(N, F)),
         lambda g: g.reshape(N, F).sum(axis=0),

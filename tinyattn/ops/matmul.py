@@ -1,6 +1,6 @@
 """Chapter 6: the matrix product.
 
-The gradient of a matrix product is two more matrix products (derivations/02_matmul.md).
+The gradients of a matrix product are two more matrix products (derivations/02_matmul.md).
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from tinyattn.op import op
 
 @op
 def matmul(xp: Any, a: Array, b: Array) -> Any:
-    """The matrix product; with NumPy's rules for vectors and stacks of matrices.
+    """The matrix product, with NumPy's rules for vectors and batches of matrices.
 
     Forward:  y_ij = Σ_k a_ik b_kj
     Backward: da = g bᵀ, db = aᵀ g
-    Shapes:   a (..., M, K) or (K,), b (..., K, N) or (K,) -> y (..., M, N) less the vector's axis
+    Shapes:   a (..., M, K) or (K,), b (..., K, N) or (K,) -> y (..., M, N) without a vector's axis
     Raises:   ValueError if the inner sizes differ
     """
     for operand, which in ((a, "left"), (b, "right")):

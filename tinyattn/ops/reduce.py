@@ -1,9 +1,9 @@
-"""Chapter 6: many numbers become one.
+"""Chapter 6: reductions, such as sum, mean, max and norm.
 
-`axis` is None (all axes), an integer or a tuple, as in NumPy. The gradient of a reduction is the
-gradient of its result handed to every element that took part, times what that element counted.
-Squares overflow, or vanish, long before their root does: so where there are squares, numbers are
-first divided by a power of two that is about as large as they are.
+`axis` is None (all axes), an integer or a tuple, as in NumPy. Each element gets the gradient of the
+result, multiplied by the derivative of the result with respect to this element. Squares overflow,
+or become 0, for numbers that are far from the limits of their dtype. So before a reduction squares
+its elements, it divides them by a power of two of about their size.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Axis = int | tuple[int, ...] | None
 def axes_of(name: str, shape: tuple[int, ...], axis: Axis) -> tuple[int, ...]:
     """The axes that `axis` names, counted from 0, in order.
 
-    Args: name: of the op, for messages.
-    Raises: ValueError for an axis that is not there, or that is named twice.
+    Args: name: the operation's name, for error messages.
+    Raises: ValueError for an axis that does not exist or occurs twice; TypeError for another type.
     """
     named = range(len(shape)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
     if not shape and named in ((0,), (-1,)):
-        return ()  # a number counts as a row of one, as in NumPy
+        return ()  # NumPy allows these for a scalar
     for a in named:
         if not isinstance(a, int):
             raise TypeError(f"{name}: axis must be None, a whole number or a tuple; got {axis!r}")
@@ -45,7 +45,7 @@ def spread(g: Array, shape: tuple[int, ...], axes: tuple[int, ...]) -> Array:
 
 
 def count(name: str, shape: tuple[int, ...], axes: tuple[int, ...]) -> int:
-    """How many elements go into each result. Raises: ValueError for none."""
+    """The number of elements that form each result. Raises: ValueError if it is 0."""
     n = math.prod(shape[a] for a in axes)
     if n == 0:
         raise ValueError(f"{name}: needs at least one element; got shape {shape}, axes {axes}")
@@ -72,7 +72,7 @@ def mean(xp: Any, x: Array, *, axis: Axis = None, keepdims: bool = False) -> Any
     Forward:  y = 1/n Σ x
     Backward: dx = g/n
     Shapes:   y is x without the axes `axis`
-    Raises:   ValueError for the mean of nothing
+    Raises:   ValueError if there are no elements
     """
     shape, axes = x.shape, axes_of("mean", x.shape, axis)
     n = count("mean", shape, axes)
@@ -81,16 +81,16 @@ def mean(xp: Any, x: Array, *, axis: Axis = None, keepdims: bool = False) -> Any
 
 
 def _extreme(name: str, xp: Any, x: Array, axis: Axis, keepdims: bool) -> Any:
-    """max and min share their gradient: equal parts to all who attain the extreme."""
+    """max or min. All elements that equal the result get equal parts of its gradient."""
     axes = axes_of(name, x.shape, axis)
     count(name, x.shape, axes)
     y = getattr(x, name)(axis=axes, keepdims=keepdims)
 
     def dx(g: Array) -> Array:
-        attains = x == spread(y, x.shape, axes)
-        sharers = attains.sum(axis=axes, keepdims=True).astype(x.dtype)
-        # Beside a NaN nobody attains it.
-        return xp.where(attains, spread(g, x.shape, axes) / xp.maximum(sharers, 1), 0)
+        equal = x == spread(y, x.shape, axes)
+        ties = equal.sum(axis=axes, keepdims=True).astype(x.dtype)
+        # If an element is NaN, so is y, and no element equals it.
+        return xp.where(equal, spread(g, x.shape, axes) / xp.maximum(ties, 1), 0)
 
     return y, (dx,)
 
@@ -102,7 +102,7 @@ def max(xp: Any, x: Array, *, axis: Axis = None, keepdims: bool = False) -> Any:
     Forward:  y = max x
     Backward: dx = g/k for the k elements that equal y, else 0
     Shapes:   y is x without the axes `axis`
-    Raises:   ValueError for the maximum of nothing
+    Raises:   ValueError if there are no elements
     """
     return _extreme("max", xp, x, axis, keepdims)
 
@@ -114,15 +114,15 @@ def min(xp: Any, x: Array, *, axis: Axis = None, keepdims: bool = False) -> Any:
     Forward:  y = min x
     Backward: dx = g/k for the k elements that equal y, else 0
     Shapes:   y is x without the axes `axis`
-    Raises:   ValueError for the minimum of nothing
+    Raises:   ValueError if there are no elements
     """
     return _extreme("min", xp, x, axis, keepdims)
 
 
 def unit_of(xp: Any, x: Array, axes: tuple[int, ...]) -> Array:
-    """A power of two between half the largest |x| along `axes`, and that; 1 where x is 0, ∞ or NaN.
+    """A power of two u, m/2 < u ≤ m for the largest |x| = m along `axes`; 1 if m is 0, ∞ or NaN.
 
-    x divided by it is exact, and the squares of that neither overflow nor vanish.
+    The quotient x/u is exact, and the sum of its squares neither overflows nor underflows.
     Shapes: x with `axes` as size 1
     """
     if not x.size:
@@ -134,7 +134,7 @@ def unit_of(xp: Any, x: Array, axes: tuple[int, ...]) -> Array:
 
 
 def _centred(xp: Any, x: Array, axes: tuple[int, ...]) -> Array:
-    """x less its mean; twice, since a mean is rounded: three times 0.1 has the mean 0.1 + 2⁻⁵⁶."""
+    """x - mean, twice, since a mean is rounded: that of 0.1, 0.1 and 0.1 is 0.1 + 2⁻⁵⁶."""
     n = math.prod(x.shape[a] for a in axes)
     centred = x - sum_over(xp, x, axes, keepdims=True) / n
     centred -= sum_over(xp, centred, axes, keepdims=True) / n
@@ -143,13 +143,13 @@ def _centred(xp: Any, x: Array, axes: tuple[int, ...]) -> Array:
 
 @op
 def var(xp: Any, x: Array, *, axis: Axis = None, keepdims: bool = False) -> Any:
-    """The variance of a whole population (divided by n, as layer norm wants it).
+    """The population variance (divided by n, as layer norm needs it).
 
     Forward:  y = 1/n Σ (x - m)², m the mean of x
     Backward: dx = g·2/n·(x - m)
     Shapes:   y is x without the axes `axis`
     Units:    those of x, squared
-    Raises:   ValueError for the variance of nothing
+    Raises:   ValueError if there are no elements
     """
     axes = axes_of("var", x.shape, axis)
     n, unit = count("var", x.shape, axes), unit_of(xp, x, axes)
@@ -163,13 +163,13 @@ def var(xp: Any, x: Array, *, axis: Axis = None, keepdims: bool = False) -> Any:
 
 @op
 def std(xp: Any, x: Array, *, axis: Axis = None, keepdims: bool = False) -> Any:
-    """The standard deviation of a whole population.
+    """The population standard deviation (divided by n).
 
     Forward:  y = √(1/n Σ (x - m)²), m the mean of x
-    Backward: dx = g·(x - m)/(n·y), and 0 where y = 0, the middle of all slopes there
+    Backward: dx = g·(x - m)/(n·y), and 0 where y = 0, which is a subgradient there
     Shapes:   y is x without the axes `axis`
     Units:    those of x
-    Raises:   ValueError for the deviation of nothing
+    Raises:   ValueError if there are no elements
     """
     axes = axes_of("std", x.shape, axis)
     n, unit = count("std", x.shape, axes), unit_of(xp, x, axes)
@@ -183,10 +183,10 @@ def std(xp: Any, x: Array, *, axis: Axis = None, keepdims: bool = False) -> Any:
 
 @op
 def norm(xp: Any, x: Array, *, axis: Axis = None, keepdims: bool = False) -> Any:
-    """The Euclidean length.
+    """The Euclidean norm.
 
     Forward:  y = √(Σ x²)
-    Backward: dx = g·x/y, and 0 where y = 0, the middle of all slopes there
+    Backward: dx = g·x/y, and 0 where y = 0, which is a subgradient there
     Shapes:   y is x without the axes `axis`
     Units:    those of x
     """
@@ -207,13 +207,13 @@ def _ratio(xp: Any, a: Array, b: Array) -> Array:
 
 @dispatched
 def running_sum(xp: Any, x: Array, axis: int) -> Array:
-    """The sum of everything up to each place along an axis. Shapes: as x."""
+    """The cumulative sum along an axis. Shapes: as x."""
     return xp.cumsum(x, axis=axis)
 
 
 @op
 def cumsum(xp: Any, x: Array, *, axis: int | None = -1) -> Any:
-    """The running sum along an axis; for None, of all elements in a row, as in NumPy.
+    """The cumulative sum along an axis; for None, of all elements in order, as in NumPy.
 
     Forward:  y_i = Σ_{j ≤ i} x_j
     Backward: dx_j = Σ_{i ≥ j} g_i
@@ -235,18 +235,18 @@ def cumsum(xp: Any, x: Array, *, axis: int | None = -1) -> Any:
 
 @op
 def logsumexp(xp: Any, x: Array, *, axis: Axis = -1, keepdims: bool = False) -> Any:
-    """The logarithm of a sum of exponentials: a maximum with soft edges.
+    """The logarithm of a sum of exponentials: a smooth maximum.
 
     Forward:  y = m + ln Σ exp(x - m), m = max x
     Backward: dx = g·exp(x - m)/Σ exp(x - m)
     Shapes:   y is x without the axes `axis`
     Units:    nats
-    Raises:   ValueError for the sum of nothing, whose logarithm is -∞
+    Raises:   ValueError if there are no elements
     """
     axes = axes_of("logsumexp", x.shape, axis)
     count("logsumexp", x.shape, axes)
     m = x.max(axis=axes, keepdims=True)
-    m = xp.where(xp.isfinite(m), m, 0)  # all of x is -∞: exp(-∞ - 0) is 0, but -∞ - -∞ is NaN
+    m = xp.where(xp.isfinite(m), m, 0)  # if all of x is -∞: exp(-∞ - 0) is 0, but -∞ - -∞ is NaN
     e = xp.exp(x - m)
     total = sum_over(xp, e, axes, keepdims=True)
     something = xp.where(total == 0, 1, total)

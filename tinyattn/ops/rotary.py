@@ -1,7 +1,7 @@
-"""Chapter 6: turning pairs of numbers.
+"""Chapter 6: the rotation for rotary position embeddings.
 
-Rotary positions (nn/rotary.py) encode where a query or key stands by turning each pair of its
-coordinates, seen as a point in the plane, by an angle that grows with the position.
+Rotary embeddings (nn/rotary.py) encode the position of a query or key. Each pair of its coordinates
+is a point in the plane, and it is rotated by an angle that grows with the position.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from tinyattn.op import op
 
 
 def _check(xp: Any, x: Array, *, cos: Array, sin: Array) -> None:
-    """Raises: ValueError unless x has pairs, and each position an angle for each of them; TypeError
-    for what is no array."""
+    """Raises: ValueError if D is odd or cos and sin are not (T, D/2); TypeError if they are no
+    arrays."""
     for name, value in (("cos", cos), ("sin", sin)):
         if not is_array(value):
-            raise TypeError(f"rotate: {name} must be an array, where x lives; got "
-                            f"{type(value).__name__}: make it one with np.array")  # fmt: skip
+            raise TypeError(f"rotate: {name} must be an array on x's device; got "
+                            f"{type(value).__name__}: convert it with np.array")  # fmt: skip
     pairs = (*x.shape[-2:-1], x.shape[-1] // 2) if x.ndim > 1 else None
     if x.ndim < 2 or x.shape[-1] % 2 or not cos.shape == sin.shape == pairs:
         raise ValueError(
@@ -29,21 +29,21 @@ def _check(xp: Any, x: Array, *, cos: Array, sin: Array) -> None:
 
 @op(check=_check)
 def rotate(xp: Any, x: Array, *, cos: Array, sin: Array) -> Any:
-    """Each pair (x_2i, x_2i+1) turned in its plane by the angle whose cosine and sine are given.
+    """Each pair (x_2i, x_2i+1) rotated in its plane by the angle with this cosine and sine.
 
     Forward:  (y_2i, y_2i+1) = (x_2i·cos - x_2i+1·sin, x_2i·sin + x_2i+1·cos)
-    Backward: dx is g turned back: the same with -sin
+    Backward: dx is g rotated back: the same with -sin
     Shapes:   x (..., T, D), cos and sin (T, D/2) -> y (..., T, D)
     Raises:   ValueError if D is odd or the angles do not fit
-    Source:   Su and others 2021 (RoFormer), equation 34; pairs are neighbours, as printed there
+    Source:   Su and others 2021 (RoFormer), equation 34; a pair is two neighbours, as there
     """
     cos, sin = cos.astype(x.dtype), sin.astype(x.dtype)  # copies: the vjp relies on them
 
-    def turn(a: Array, sin: Array) -> Array:
+    def rotated(a: Array, sin: Array) -> Array:
         even, odd = a[..., 0::2], a[..., 1::2]
         out = xp.empty_like(a)
         out[..., 0::2] = even * cos - odd * sin
         out[..., 1::2] = even * sin + odd * cos
         return out
 
-    return turn(x, sin), (lambda g: turn(g, -sin),)
+    return rotated(x, sin), (lambda g: rotated(g, -sin),)

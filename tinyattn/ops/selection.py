@@ -1,10 +1,10 @@
-"""Chapter 6: operations that choose one number or another.
+"""Chapter 6: operations that select elements, such as where, maximum and clip.
 
-The gradient goes to whoever was chosen, and the others get 0, whatever the gradient is: it is
-chosen too and not multiplied by 0, since 0·∞ is NaN. Where two candidates of `maximum`, `minimum`,
-`max` or `min` tie, they share the gradient equally, so its total is kept. `clip` and `relu` choose
-between a number and a limit, which gets no gradient: at the limit itself `clip` passes all of it
-on, and `relu`, at 0, none.
+The gradient goes to the selected element, and the others get 0. This 0 is selected too, because a
+product 0·∞ would be NaN. If several elements tie in `maximum`, `minimum`, `max` or `min`, they get
+equal parts of the gradient, so its sum is kept. `clip` and `relu` select between an element and a
+limit, which gets no gradient. If the element equals the limit, `clip` passes the whole gradient on,
+and `relu` passes none.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from tinyattn.op import Mask, op
 
 @op
 def where(xp: Any, condition: Mask, a: Array, b: Array) -> Any:
-    """a where the condition holds, b elsewhere.
+    """a where the condition is True, b elsewhere.
 
     Forward:  y = a if condition else b
-    Backward: da = g where the condition holds, else 0; db the other way round
+    Backward: da = g where the condition is True, else 0; db = g where it is False, else 0
     Shapes:   condition, a, b broadcast to y
     Raises:   TypeError if the condition is not boolean
     """
@@ -30,10 +30,10 @@ def where(xp: Any, condition: Mask, a: Array, b: Array) -> Any:
 
 @op
 def maximum(xp: Any, a: Array, b: Array) -> Any:
-    """The larger of two numbers.
+    """The larger of two elements.
 
     Forward:  y = max(a, b)
-    Backward: da = g·[a > b] + g/2·[a = b], and the mirror image for b
+    Backward: da = g·[a > b] + g/2·[a = b], db = g·[b > a] + g/2·[a = b]
     Shapes:   a, b broadcast to y
     """
     return xp.maximum(a, b), (lambda g: _share(xp, g, a > b, a == b),
@@ -42,10 +42,10 @@ def maximum(xp: Any, a: Array, b: Array) -> Any:
 
 @op
 def minimum(xp: Any, a: Array, b: Array) -> Any:
-    """The smaller of two numbers.
+    """The smaller of two elements.
 
     Forward:  y = min(a, b)
-    Backward: da = g·[a < b] + g/2·[a = b], and the mirror image for b
+    Backward: da = g·[a < b] + g/2·[a = b], db = g·[b < a] + g/2·[a = b]
     Shapes:   a, b broadcast to y
     """
     return xp.minimum(a, b), (lambda g: _share(xp, g, a < b, a == b),
@@ -53,18 +53,18 @@ def minimum(xp: Any, a: Array, b: Array) -> Any:
 
 
 def _share(xp: Any, g: Array, wins: Array, ties: Array) -> Array:
-    """g for the winner, g/2 for each of two that tie, 0 for the loser."""
+    """g where the element is selected, g/2 where two tie, 0 elsewhere."""
     return xp.where(wins, g, xp.where(ties, g / 2, 0))
 
 
 @op
 def clip(xp: Any, x: Array, *, low: float | None = None, high: float | None = None) -> Any:
-    """x, kept between two limits.
+    """x limited to the range from low to high.
 
     Forward:  y = min(max(x, low), high)
     Backward: dx = g where low ≤ x ≤ high, else 0
     Shapes:   y as x
-    Raises:   ValueError if low > high; TypeError for limits that are no numbers (see `maximum`)
+    Raises:   ValueError if low > high; TypeError for limits that are not numbers (see `maximum`)
     """
     for limit in (low, high):
         if not (limit is None or isinstance(limit, (int, float))):

@@ -1,6 +1,6 @@
-"""Chapter 6: operations that move numbers without changing them.
+"""Chapter 6: operations that change the shape, or the order of the elements.
 
-Their gradients move back the same way. Most results share memory with their input, as in NumPy.
+The gradient is moved back in the same way. Most results share memory with their input, as in NumPy.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def reshape(xp: Any, x: Array, *, shape: tuple[int, ...]) -> Any:
 
 @op
 def transpose(xp: Any, x: Array, *, axes: tuple[int, ...] | None = None) -> Any:
-    """The axes in another order: y's axis i is x's axis axes[i]. By default reversed.
+    """The axes in another order: axis i of y is axis axes[i] of x; by default reversed.
 
     Forward:  y[j] = x[i], i the index j permuted
     Backward: dx is g with the axes put back
@@ -49,7 +49,7 @@ def transpose(xp: Any, x: Array, *, axes: tuple[int, ...] | None = None) -> Any:
 
 @op
 def swapaxes(xp: Any, x: Array, *, first: int, second: int) -> Any:
-    """Two axes change places.
+    """x with two axes exchanged.
 
     Forward:  y = x with the two axes exchanged
     Backward: dx = g with them exchanged again
@@ -88,7 +88,7 @@ def squeeze(xp: Any, x: Array, *, axis: int | tuple[int, ...] | None = None) -> 
 
     Forward:  y = x
     Backward: dx = g with the axes back in place
-    Shapes:   y has x's sizes but those axes
+    Shapes:   y has x's sizes without those axes
     Raises:   ValueError if a named axis is not of size 1
     """
     before = x.shape
@@ -110,7 +110,7 @@ def flip(xp: Any, x: Array, *, axis: int | tuple[int, ...] | None = None) -> Any
 def pad(
     xp: Any, x: Array, *, widths: int | Sequence[int | Sequence[int]], value: float = 0.0
 ) -> Any:
-    """x with a border of a constant; `widths` as in NumPy, for each axis (before, after).
+    """x with a border of one value; `widths` is (before, after) for each axis, as in NumPy.
 
     Forward:  y = x inside, `value` in the border
     Backward: dx = the inside of g
@@ -137,11 +137,11 @@ def tril(xp: Any, x: Array, *, offset: int = 0) -> Any:
 
 @op
 def concatenate(xp: Any, *xs: Array, axis: int = 0) -> Any:
-    """Tensors one after the other along an axis they already have.
+    """Tensors one after the other along an existing axis.
 
     Forward:  y = [x_1, x_2, ...]
-    Backward: dx_k = the piece of g that x_k became
-    Shapes:   all sizes agree but the one along `axis`, which adds up
+    Backward: dx_k = the part of g at the place of x_k
+    Shapes:   all sizes agree, except those along `axis`, which are added
     Raises:   ValueError if the other sizes differ
     """
     y = xp.concatenate(xs, axis=axis)
@@ -158,20 +158,20 @@ def concatenate(xp: Any, *xs: Array, axis: int = 0) -> Any:
 
 
 def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
-    """Tensors of one shape side by side along a new axis, made of expand_dims and concatenate."""
+    """Tensors of one shape along a new axis; composed of expand_dims and concatenate."""
     tensors = list(tensors)
     if not tensors:
         raise ValueError("stack: needs at least one tensor")
     try:
         return concatenate([expand_dims(t, axis=axis) for t in tensors], axis=axis)
-    except ValueError as error:  # of one of the two
+    except ValueError as error:  # from expand_dims or concatenate
         raise ValueError(f"stack: {str(error).partition(': ')[2]}") from error
 
 
 def split(x: Tensor, sizes: int | Sequence[int], axis: int = 0) -> list[Tensor]:
-    """x cut along `axis` into equal parts (an int: how many) or parts of the given sizes.
+    """x cut along `axis` into `sizes` equal parts (an int), or into parts of the given sizes.
 
-    Raises: ValueError if the parts do not make up the axis.
+    Raises: ValueError if the sizes do not add up to the size of the axis.
     """
     axis = normalize_axis_index(operator.index(axis), x.ndim, "split")
     n = x.shape[axis]

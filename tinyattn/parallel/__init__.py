@@ -1,8 +1,8 @@
-"""Engine room, in parallel: threads, processes, and the step of training that they share.
+"""Engine room, in parallel: threads, processes, and the training step that they share.
 
-A reader may skip all of it. Here, and in threads.py, stands what each function of the book becomes
-when this room is there; without it one thread of one process does everything, with the same
-answers. What a command may not need is imported when it is needed.
+A reader may skip this folder. The functions here and in threads.py replace services of the package
+(services.py). Without them one thread of one process computes everything, with the same results.
+Modules that not every command needs are imported where they are used.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ __all__ = ["threads"]
 
 @serves("cpu", "cuda")
 def one_thread(xp: Any) -> AbstractContextManager[None]:
-    """Limits the BLAS to one thread."""
+    """A context in which the BLAS uses one thread."""
     return threads.one_blas_thread()
 
 
 @serves("cpu")
-def cores_and_blas(xp: Any) -> tuple[int, str]:
-    """What threads and products run on here."""
+def threads_and_blas(xp: Any) -> tuple[int, str]:
+    """The number of cores that threads may use, and the BLAS of matrix products."""
     return threads.available_cores(), threads.blas()
 
 
 @serves("cpu")
 def all_ranks(xp: Any, device: str = "cpu") -> Ranks:
     """The processes that mpiexec started."""
-    from tinyattn.parallel.ranks import joined
+    from tinyattn.parallel.mpi import joined
 
     return joined(device)
 
 
 @serves("cpu")
 def started(xp: Any) -> tuple[int, str]:
-    """What the environment says of mpiexec, or of a scheduler."""
-    from tinyattn.parallel import ranks
+    """How many processes mpiexec or a scheduler started, and a hint how to run alone."""
+    from tinyattn.parallel import mpi
 
-    return ranks.started(), ranks.to_be_alone()
+    return mpi.started(), mpi.to_be_alone()
 
 
 @serves("cpu", "cuda")
@@ -54,7 +54,7 @@ def step(
     xp: Any, loss: Loss, optimizers: list[Optimizer], *, seed: int = 0, clip: float = 1.0,
     workers: int | None = None, ranks: Ranks | None = None,
 ) -> Step:  # fmt: skip
-    """A step that threads and processes share."""
+    """A training step that threads and processes share."""
     from tinyattn.parallel.shards import ShardedStep
 
     return ShardedStep(loss, optimizers, seed=seed, clip=clip, workers=workers, ranks=ranks)

@@ -1,9 +1,9 @@
-"""Engine room, parallel: the parameters of an optimiser in one long array.
+"""Engine room, parallel: the parameters of an optimizer in one long array.
 
-A model has dozens of parameters; a rule does the same to each number in all of them. So they all
-live in one flat array, as views, with their gradients in a second one, and each moment in another:
-then adding up, clipping and the rule are a few operations on long arrays, or on pieces of these
-that fit a cache.
+A model has dozens of parameters, and a rule updates each element of all of them in the same way. So
+all parameters are views of one flat array, their gradients of a second one, and each optimizer
+state of another. Then adding gradients, clipping and the update are a few operations on long
+arrays, or on tiles of them that fit a cache.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from tinyattn.tensor import Tensor
 from tinyattn.training.optimizers import Optimizer
 
 TILE = 1 << 17
-"""Numbers that fit the cache of a core, with what a rule makes of them (kernels/cpu/tiles.py)."""
+"""Elements of a tile; it fits the cache of a core with a rule's results (kernels/cpu/tiles.py)."""
 
 
 def tiles(length: int) -> Iterator[slice]:
-    """An array of numbers in pieces."""
+    """Slices that cut an array of this length into tiles."""
     for start in range(0, length, TILE):
         yield slice(start, min(start + TILE, length))
 
 
 class Piece(NamedTuple):
-    """Numbers that the rule of an optimiser moves together: what `Optimizer.move` takes."""
+    """Elements that the rule of an optimizer updates together: arguments of `Optimizer.move`."""
 
     w: Array
     g: Array
@@ -40,10 +40,10 @@ class Piece(NamedTuple):
 
 
 class FlatParameters:
-    """The parameters of an optimiser moved into one array `values`, their gradients to `grads`.
+    """The parameters of an optimizer in one array `values`, their gradients in `grads`.
 
-    Each parameter's data becomes a view of `values`, each moment of the optimiser a view too; who
-    writes to `values` calls `changed`.
+    The data of each parameter becomes a view of `values`, and each optimizer state a view of an
+    array in `moments`. Code that writes to `values` must call `changed`.
     """
 
     def __init__(self, optimizer: Optimizer) -> None:
@@ -54,7 +54,7 @@ class FlatParameters:
         if optimizer.alone == "number":
             order.sort(key=lambda name: name not in decayed)
         if optimizer.alone == "matrix" and on_gpu(self.xp):
-            # Matrices of one shape lie side by side, and form a stack.
+            # Matrices of one shape are adjacent, and form a stack.
             order.sort(key=lambda name: (named[name].shape, name not in decayed))
         self.named = {name: named[name] for name in order}
         size = sum(p.size for p in named.values())
@@ -63,16 +63,16 @@ class FlatParameters:
         self._homes = [(named[name], view) for name, view in self.views(self.values).items()]
         self.gather()
         self.moments = []
-        for memory in optimizer.memory.values():
+        for state in optimizer.memory.values():
             flat = self.xp.empty(size, dtype=first.dtype)
             for name, view in self.views(flat).items():
-                view[...] = memory[name]
-                memory[name] = view
+                view[...] = state[name]
+                state[name] = view
             self.moments.append(flat)
         self.pieces = [*self._pieces(optimizer)]
 
     def gather(self) -> None:
-        """Bring in the parameters that are elsewhere: another optimiser may have taken them."""
+        """Copy in parameters whose data is elsewhere: another optimizer may have moved them."""
         for parameter, view in self._homes:
             if parameter.data is not view:
                 view[...] = parameter.data
@@ -92,12 +92,12 @@ class FlatParameters:
         return {id(parameter): pieces[name] for name, parameter in self.named.items()}
 
     def changed(self) -> None:
-        """Tell every parameter that its values were written to."""
+        """Mark every parameter as changed in place."""
         for parameter in self.named.values():
             parameter.changed_in_place()
 
     def _pieces(self, optimizer: Optimizer) -> Iterator[Piece]:
-        """What the rule moves together. Large ones first, so that threads end together."""
+        """The pieces that the rule updates. Large ones first, so that threads end together."""
         if optimizer.alone == "number":
             yield from self._tiles(optimizer)
         elif optimizer.alone == "matrix" and on_gpu(self.xp):
@@ -109,7 +109,7 @@ class FlatParameters:
                 yield Piece(w, g, moments, optimizer.decay_of(name))
 
     def _tiles(self, optimizer: Optimizer) -> Iterator[Piece]:
-        """Those that decay, and the others, in pieces for a cache; on a GPU all at once."""
+        """Tiles of the parameters with weight decay, then of the others; on a GPU one piece."""
         edge = sum(self.named[name].size for name in optimizer.decayed)
         size, decay = len(self.values), optimizer.weight_decay
         decays: Array | float
@@ -120,12 +120,12 @@ class FlatParameters:
                 decays[:edge] = decay
             yield self._piece(slice(0, size), decays)
             return
-        for start, stop, share in ((0, edge, decay), (edge, size, 0.0)):
+        for start, stop, tile_decay in ((0, edge, decay), (edge, size, 0.0)):
             for tile in tiles(stop - start):
-                yield self._piece(slice(start + tile.start, start + tile.stop), share)
+                yield self._piece(slice(start + tile.start, start + tile.stop), tile_decay)
 
     def _stacks(self, optimizer: Optimizer) -> Iterator[Piece]:
-        """Matrices of one shape, and one decay, as one stack: a GPU is fast at few large things."""
+        """Matrices of one shape and decay as one stack: a GPU is fast at few large operations."""
         start = 0
         keys = [(p.shape, optimizer.decay_of(name)) for name, p in self.named.items()]
         for (shape, decay), alike in groupby(keys):
@@ -144,22 +144,22 @@ _flat: WeakKeyDictionary[Optimizer, FlatParameters] = WeakKeyDictionary()
 
 
 def flat_of(optimizer: Optimizer) -> FlatParameters:
-    """The flat arrays of an optimiser: they stay as long as it does."""
+    """The flat arrays of an optimizer, which are kept as long as the optimizer exists."""
     if optimizer not in _flat:
         _flat[optimizer] = FlatParameters(optimizer)
     return _flat[optimizer]
 
 
 def add_gradients(collector: dict[int, Array], gradients: list[tuple[Tensor, Array]]) -> None:
-    """Add what `tensor.gradients` returned to the pieces of a flat array."""
+    """Add the gradients that `tensor.gradients` returned to the pieces of a flat array."""
     ours = [(collector[id(leaf)], g) for leaf, g in gradients if id(leaf) in collector]
-    if ours:  # other leaves are nobody's to move
+    if ours:  # no optimizer moves the other leaves
         sums, values = map(list, zip(*ours, strict=True))
         add_each(array_module(sums[0]), sums, values)
 
 
 @dispatched
 def add_each(xp: Any, sums: list[Array], values: list[Array]) -> None:
-    """Add to each array another one of its shape."""
+    """Add to each array in `sums` the value of the same index, which has its shape."""
     for total, value in zip(sums, values, strict=True):
         total += value

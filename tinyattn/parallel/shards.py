@@ -1,13 +1,13 @@
 """Engine room, parallel: one training step, shared by threads and processes.
 
-The rows of a batch do not depend on one another, so a step splits them into shards: worker
-threads compute the shards' gradients side by side, each with one BLAS thread, and the sum of
-their gradients is the gradient of the batch. A large batch becomes many shards, so its memory
-stays small. Whoever is free takes the next shard; but the sum is taken in the order of the shards,
-so a run can be repeated bit for bit.
+The rows of a batch do not depend on one another, so a step splits them into shards. Worker threads
+compute the gradients of the shards side by side, each with one BLAS thread. The sum of these
+gradients is the gradient of the batch. A large batch becomes many shards, so its memory stays
+small. A free worker takes the next shard, but gradients are added in the order of the shards, so a
+run can be repeated bit for bit.
 
-On a GPU a shard is as large as its memory allows, and nobody waits for it: what a step measured
-stays there until it is asked for.
+On a GPU a shard is as large as its memory allows. The step does not wait for the GPU: its loss and
+norm stay there until they are read.
 """
 
 from __future__ import annotations
@@ -26,47 +26,49 @@ from tinyattn.backend import Array, asnumpy
 from tinyattn.data.batches import Batch
 from tinyattn.dispatch import Function, choose, dispatched
 from tinyattn.limits import MOST_WORKERS, whole
-from tinyattn.noise import Noise
 from tinyattn.parallel.flat import FlatParameters, Piece, add_gradients, flat_of, tiles
-from tinyattn.parallel.ranks import default_workers
+from tinyattn.parallel.mpi import default_workers
 from tinyattn.parallel.threads import on_gpu, worker_threads
+from tinyattn.rng import DropoutRNG
 from tinyattn.tensor import Tensor, gradients
 from tinyattn.training.optimizers import Optimizer
 from tinyattn.training.ranks import ALONE, Ranks
 from tinyattn.training.step import Loss, Step, StepResult
 
 SHARD_TOKENS = 1024
-"""Positions that a shard has, about, which bounds the memory of a step whatever the batch."""
+"""About how many positions a shard has. It bounds the memory of a step for any batch size."""
 GPU_SHARD_TOKENS = 1 << 15
-"""The same on a GPU, which has more memory, and needs much at once to be busy: 258 texts of A5."""
+"""The same on a GPU, which has more memory and needs more work at once: 258 sequences of A5
+(assignment 5 of Stanford CS224N)."""
 
 
 class BatchTooLarge(MemoryError):
-    """A batch for which a GPU's memory is too small.
+    """A batch that is too large for the memory of a GPU.
 
     Args:
         batch: the batch.
-        fits: how many of its texts would fit; 0 if not even one.
+        fits: how many of its sequences would fit; 0 if not even one.
     """
 
     def __init__(self, batch: Batch, fits: int) -> None:
         rows, positions = batch.inputs.shape
         super().__init__(
-            f"a batch of {rows} texts is too large for this GPU; one of {fits} would fit" if fits
-            else f"not even one text of {positions} symbols fits this GPU; use a smaller model"
-        )  # fmt: skip
+            f"a batch of {rows} sequences is too large for this GPU; one of {fits} would fit"
+            if fits
+            else f"not even one sequence of {positions} tokens fits this GPU; use a smaller model"
+        )
         self.fits = fits
 
 
 class ShardedStep(Step):
-    """One update of the parameters from one batch. A context, in which its threads can work.
+    """One update of the parameters from one batch. Use it as a context, which has its threads.
 
-    The parameters and moments of its optimisers move into flat arrays (flat.py).
+    The parameters and the optimizer state move into flat arrays (flat.py).
 
     Args:
-        loss, optimizers, seed, clip: as a Step has them.
-        workers: threads; by default one a core, on a GPU one.
-        ranks: the processes that share the batch.
+        loss, optimizers, seed, clip: as in `Step`.
+        workers: number of threads; by default one for each core, on a GPU one.
+        ranks: processes that share the batch; by default this one alone.
     Raises: ValueError for a seed or a number of workers out of range.
     """
 
@@ -88,9 +90,9 @@ class ShardedStep(Step):
         if workers is None:
             workers = 1 if on_gpu(self.xp) else default_workers(ranks)
         self.workers = whole("workers", workers, 1, 1 if on_gpu(self.xp) else MOST_WORKERS)
-        ranks.agree(f"workers {self.workers}")  # they decide what each takes of a batch
+        ranks.agree(f"workers {self.workers}")  # they decide which shards each rank takes
         self.executor = ThreadPoolExecutor(self.workers)
-        self._failed = self.xp.zeros(1, dtype=self.xp.int32)  # on a GPU, whether a step has
+        self._failed = self.xp.zeros(1, dtype=self.xp.int32)  # on a GPU, whether a step failed
         self._collector = {
             key: piece for flat in self.flat for key, piece in flat.collector().items()
         }
@@ -105,11 +107,11 @@ class ShardedStep(Step):
         self._threads.__exit__(None, None, None)
 
     def __call__(self, batch: Batch, step: int, learning_rate: float) -> StepResult:
-        """Compute the loss of `batch` and its gradients, and move the parameters.
+        """Compute the loss of `batch` and its gradients, and update the parameters.
 
-        Raises: FloatingPointError if the loss or the gradient is not a number; the parameters
-            are then as they were before. On a GPU nobody waits, so the error comes later: from then
-            on no step moves a parameter, every norm is NaN, and `StepResult.check` raises.
+        Raises: FloatingPointError if the loss or the gradient is not finite; the parameters stay
+            as they were before. On a GPU the step does not wait, so the error comes later: from
+            then on no step updates a parameter, every norm is NaN, and `StepResult.check` raises.
             BatchTooLarge on a GPU.
         """
         try:
@@ -117,12 +119,12 @@ class ShardedStep(Step):
         except MemoryError as error:
             if not on_gpu(self.xp):
                 raise
-            traceback.clear_frames(error.__traceback__)  # what filled the memory is in them
-            self.executor.submit(int).result()  # its one thread first ends what was begun
+            traceback.clear_frames(error.__traceback__)  # they hold the arrays
+            self.executor.submit(int).result()  # first its one thread finishes the shards begun
             raise BatchTooLarge(batch, self._fitting(batch)) from error
 
     def _fitting(self, batch: Batch) -> int:
-        """How many of a batch's longest texts would fit a GPU, found by trying; 0 if not one."""
+        """How many of a batch's longest sequences fit the GPU, found by trying; 0 if none."""
         rows, positions = batch.inputs.shape
         sharing, (longest,) = self.ranks.size, batch.split(1)
         fits = int(min(-(-rows // sharing), GPU_SHARD_TOKENS // positions))
@@ -130,7 +132,7 @@ class ShardedStep(Step):
             fits //= 2
             try:
                 some = Batch(longest.inputs[:fits], longest.targets[:fits])
-                gradients(self.loss(some, Noise(0), 1.0))
+                gradients(self.loss(some, DropoutRNG(0), 1.0))
                 return int(fits * sharing)
             except MemoryError:
                 continue
@@ -150,16 +152,16 @@ class ShardedStep(Step):
             flat.gather()
 
         def work(i: int) -> tuple[Tensor, list[tuple[Tensor, Array]]]:
-            with np.errstate(all="ignore"):  # what is not a number is noticed below
-                loss = self.loss(shards[i], Noise(self.seed, step, first_rows[i]), divisor)
+            with np.errstate(all="ignore"):  # ∞ and NaN are noticed below
+                loss = self.loss(shards[i], DropoutRNG(self.seed, step, first_rows[i]), divisor)
                 return loss, gradients(loss)
 
-        begun = 2 * self.workers  # shards at a time: more would only pile gradients up
+        begun = 2 * self.workers  # shards at a time; more would only need more memory
         futures = deque(self.executor.submit(work, i) for i in mine[:begun])
         for flat in self.flat:
             flat.grads[...] = 0
             for parameter in flat.named.values():
-                parameter.zero_grad()  # what an earlier `backward` left is not this step's
+                parameter.zero_grad()  # gradients of an earlier `backward`
         losses = []
         for number in range(len(mine)):
             loss, gradient = futures.popleft().result()
@@ -179,10 +181,10 @@ class ShardedStep(Step):
         return result
 
     def _must_wait(self) -> bool:
-        """Whether the loss must be known before parameters move.
+        """Whether the step must wait for the loss before it updates parameters.
 
-        Kernels on a GPU leave alone what has a gradient of NaN, so nobody needs to wait; formulas
-        do not.
+        Kernels on a GPU change nothing where the gradient is NaN, so they need not wait. Formulas
+        have no such test.
         """
         if not on_gpu(self.xp):
             return True
@@ -190,7 +192,7 @@ class ShardedStep(Step):
         return any(choose(inspect.unwrap(rule), "cuda", (), {})[1] for rule in rules)
 
     def _add_up(self, losses: list[Array]) -> list[Array]:
-        """The gradients of all ranks, added up in place; and their losses, as one."""
+        """All-reduce: add the gradients of all ranks in place. Returns: the sum of their losses."""
         total = self.xp.zeros(1, dtype=self.flat[0].grads.dtype)
         for loss in losses:
             total += loss
@@ -199,16 +201,16 @@ class ShardedStep(Step):
         return [total[0]]
 
     def _clip(self, losses: list[Array]) -> tuple[Array, Array]:
-        """Shorten the gradient to the largest norm allowed; returns the loss and the norm before.
+        """Gradient clipping: scale the gradient to a norm of at most `clip`.
 
-        On a GPU a gradient becomes NaN if something is, and the optimisers' kernels leave what they
-        have as it is where they are given NaN.
+        Returns: the loss, and the norm before clipping. On a GPU the gradient becomes NaN if one of
+            them is not finite; then the optimizers' kernels change nothing.
         """
         squares: list[Array] = []
         for flat in self.flat:
 
             def square(tile: slice, grads: Array = flat.grads) -> Array:
-                with np.errstate(all="ignore"):  # what is not finite shows in the norm
+                with np.errstate(all="ignore"):  # ∞ and NaN show in the norm
                     return grads[tile] @ grads[tile]
 
             squares += self.executor.map(square, self._tiles(flat))
@@ -223,7 +225,7 @@ class ShardedStep(Step):
         return [slice(0, size)] if on_gpu(self.xp) else tiles(size)
 
     def _move(self, learning_rate: float) -> None:
-        """Apply the rules of all optimisers; the threads share the pieces."""
+        """Apply the rules of all optimizers; the threads share the pieces."""
         for optimizer, flat in zip(self.optimizers, self.flat, strict=True):
             optimizer.steps += 1
 
@@ -239,7 +241,9 @@ class ShardedStep(Step):
 def clip_factor(
     xp: Any, losses: list[Array], squares: list[Array], clip: float, failed: Array
 ) -> tuple[Any, Any, Any]:
-    """The sum of the losses, the gradient's norm from its parts' squares, and what to scale it by.
+    """The sum of the losses, the norm of the gradient, and the factor that clips the gradient.
+
+    `squares` are the squared norms of the parts of the gradient.
 
     Forward:  loss = Σ losses; norm = √Σ squares; factor = clip/(norm + 1e-6) if norm > clip, else 1
     Shapes:   () each; `failed`, (1,), is for its kernel on a GPU

@@ -1,8 +1,8 @@
-"""Engine room, parallel: the cores of this computer, and the memory that they share.
+"""Engine room, parallel: threads on the cores of this computer.
 
 NumPy uses one core, except in matrix products, where its BLAS uses all; small products gain little
-from that. So here each core has a thread of ours, with a part of the work and its own products.
-What that needs from the interpreter, the BLAS and the C library stands here.
+from this. So here each core runs one worker thread, with its own part of the work and its own
+matrix products. This file has the settings of the interpreter, the BLAS and the C library for it.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from tinyattn.limits import MOST_WORKERS, whole
 from tinyattn.services import serves
 
 SWITCH_SECONDS = 2e-4
-"""How long a worker thread may keep the interpreter while another waits for it. With two workers,
-steps got faster from 5 ms (Python's default) down to 0.5 ms, and not below."""
+"""Seconds for which a thread may keep the interpreter while another waits for it. With two workers,
+steps became faster from 5 ms (Python's default) down to 0.5 ms, and not below."""
 
 
 def on_gpu(xp: Any) -> bool:
-    """Whether this array module is a GPU's: a call starts work there and does not wait for it."""
+    """Whether the array module is that of a GPU, whose calls start work and do not wait for it."""
     return device_name(xp) == "cuda"
 
 
 def available_cores() -> int:
-    """Cores that this process may run on, which can be fewer than the machine has."""
+    """The number of cores that this process may use; the machine may have more."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def blas() -> str:
-    """The library of matrix products, its version, and the processors that its kernels are for.
+    """The library of matrix products, its version, and the processors its kernels are written for.
 
-    Products are most of a step, and kernels for wider registers can take half the time.
+    Matrix products are most of a step, and kernels for wider registers can take half the time.
     """
     from threadpoolctl import threadpool_info
 
@@ -52,17 +52,16 @@ def blas() -> str:
 
 
 class ForAWhile:
-    """A setting of the whole process, which its users change for a while.
+    """A setting of the whole process that contexts change for a while.
 
-    Several users may overlap and end in any order. Each user keeps a function that puts back the
-    state that it found. A user that ends before others hands its function to the next user, because
-    that one found a state that was changed already. So the last user puts back the state that the
-    first user found.
+    Contexts may overlap and end in any order. Each one keeps a function that restores the state it
+    found. A context that ends before later ones gives its function to the next one, which found a
+    state that was changed already. So the last context restores the state that the first one found.
     """
 
     def __init__(self, change: Callable[[], Callable[[], None]]) -> None:
         self._change, self._lock = change, threading.Lock()
-        self._users: dict[object, Callable[[], None]] = {}  # what each puts back, oldest first
+        self._users: dict[object, Callable[[], None]] = {}  # the function of each, oldest first
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
@@ -76,11 +75,11 @@ class ForAWhile:
             with self._lock:
                 users = [*self._users]
                 later = users[users.index(me) + 1 :]
-                put_back = self._users.pop(me)
+                restore = self._users.pop(me)
                 if later:
-                    self._users[later[0]] = put_back
+                    self._users[later[0]] = restore
                 else:
-                    put_back()
+                    restore()
 
 
 def _limit_blas() -> Callable[[], None]:
@@ -101,18 +100,18 @@ _blas, _switching = ForAWhile(_limit_blas), ForAWhile(_switch_sooner)
 
 
 def one_blas_thread() -> AbstractContextManager[None]:
-    """A context inside which a matrix product uses one thread: more do not help a small one."""
+    """A context in which a matrix product uses one thread: more do not help a small product."""
     return _blas()
 
 
 @contextmanager
 def worker_threads() -> Iterator[None]:
-    """A context for threads of our own, side by side on the cores.
+    """A context for worker threads, side by side on the cores.
 
-    Each has its matrix products to itself: splitting the batch over threads is faster than
-    splitting each product, after which all threads wait for one another, and stalls less when a
-    core is busy elsewhere. And a thread that comes out of NumPy gets the interpreter soon: by
-    default a neighbour whose operations are short may keep it for 5 ms, many operations long.
+    Each thread computes its own matrix products. It is faster to split the batch over threads than
+    to split each product, after which all threads wait for one another; and a core that is busy
+    with something else delays less. A thread that returns from NumPy also gets the interpreter
+    soon; by default another thread may keep it for 5 ms, the time of many short operations.
     """
     with _switching(), one_blas_thread():
         yield
@@ -122,7 +121,7 @@ def worker_threads() -> Iterator[None]:
 def side_by_side(
     xp: Any, function: Callable[[Any], Any], items: Iterable[Any], workers: int | None = None
 ) -> Iterator[Any]:
-    """`function` of each item, in the order of the items, computed by threads that share them."""
+    """`function` of each item, in the order of the items; `workers` threads share the items."""
     if workers is None:
         workers = 1 if on_gpu(xp) else min(available_cores(), MOST_WORKERS)
     return _shared(function, items, whole("workers", workers, 1, MOST_WORKERS))
@@ -135,19 +134,18 @@ def _shared(function: Callable[[Any], Any], items: Iterable[Any], workers: int) 
 
 @serves("cpu")
 def keep_freed_memory(xp: Any) -> None:
-    """Ask the C library to keep freed memory for the next array instead of returning it.
+    """Make the C library keep freed memory for the next array, and not return it to the system.
 
-    A training step frees and allocates the same sizes again and again. By default large blocks
-    go back to the system each time and come back as untouched pages that must be cleared first,
-    which can cost a small model a third of its step. Arrays are freed with their last reference,
-    so the C library becomes the pool that hands them out again. The heaps that threads get for
-    themselves give back what they hold in any case, so all threads share one. Only glibc (Linux)
-    offers these settings; other systems are left as they are.
+    A training step frees and allocates arrays of the same sizes again and again. By default the
+    system gets large arrays back each time, and must clear their pages before the next use. This
+    can take a third of a small model's step. With these settings the C library is the pool of
+    free arrays. Threads' own heaps would return memory in any case, so all threads share one heap.
+    Only glibc (Linux) has these settings; on other systems nothing changes.
     """
     if sys.platform == "linux":
         mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
         if mallopt is not None:
-            # Names and numbers of <malloc.h>.
+            # Names and values of <malloc.h>.
             M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8
             mallopt(M_ARENA_MAX, 1)
             mallopt(M_MMAP_THRESHOLD, 1 << 30)

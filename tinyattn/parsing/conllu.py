@@ -1,8 +1,10 @@
-"""Wing, parsing: sentences with their trees.
+"""Wing, parsing: sentences with their dependency trees, from CoNLL-U files.
 
-In a dependency tree every word hangs on its governor, by a relation such as `obj`, and one word on
-the root. Treebanks keep such trees in CoNLL-U: a line a word, ten columns with tabs between them, a
-blank line after each sentence. This file reads the basic tree and refuses what is none.
+In a dependency tree every word has a head, the word on which it depends, by a relation such as
+`obj`; the head of one word is the root. The code calls the head of a word its *governor*, because
+the parser also has attention heads. Treebanks keep such trees in CoNLL-U: one word a line, ten
+columns with tabs between them, a blank line after each sentence. This file reads the basic tree
+and raises an error for heads that form no tree.
 """
 
 from __future__ import annotations
@@ -26,9 +28,9 @@ SKIPPED = re.compile(r"[0-9]+(-|\.)[0-9]+")
 
 @dataclass(frozen=True)
 class Sentence:
-    """Words and their tree. Word number i, from 1, stands at index i - 1.
+    """Words and their tree. Word number i, from 1, is at index i - 1.
 
-    Shapes: all four (n,); a governor is 1..n, or 0 for the root.
+    Shapes: all four (n,); a governor, the head of a word, is 1..n, or 0 for the root.
     """
 
     words: tuple[str, ...]
@@ -43,8 +45,8 @@ class Sentence:
 def read_conllu(path: str | Path) -> list[list[Sentence]]:
     """The sentences of every document; where none is marked, each sentence is a document.
 
-    Raises: DataError with the line that is damaged: columns, ids, a governor that is not there, or
-        what is no tree.
+    Raises: DataError with the line of the error: wrong columns or ids, a head that does not exist,
+        or heads that form no tree.
     """
     documents: list[list[Sentence]] = [[]]
     rows: list[tuple[int, list[str]]] = []  # line number and columns of each word so far
@@ -84,14 +86,12 @@ def _sentence(path: str | Path, rows: list[tuple[int, list[str]]]) -> Sentence:
     governors = [_governor(path, number, columns, known) for number, columns in rows]
     roots = [number for (number, _), g in zip(rows, governors, strict=True) if g == 0]
     if len(roots) > 1:
-        raise _damage(
-            path, roots[1], f"a second word with governor 0; the first is line {roots[0]}"
-        )
+        raise _damage(path, roots[1], f"a second word with head 0; the first is line {roots[0]}")
     if not roots:
-        raise _damage(path, rows[0][0], "no word of this sentence has governor 0, the root")
+        raise _damage(path, rows[0][0], "no word of this sentence has head 0, the root")
     if lost := _astray(governors):
-        raise _damage(path, rows[lost - 1][0], f"from word {lost}, governors lead round in a cycle "
-                                               "and not to the root")  # fmt: skip
+        raise _damage(path, rows[lost - 1][0], f"from word {lost}, the heads form a cycle and do "
+                                               "not lead to the root")  # fmt: skip
     words, tags, relations = (
         tuple(columns[column] for _, columns in rows) for column in (FORM, TAG, RELATION)
     )
@@ -99,19 +99,19 @@ def _sentence(path: str | Path, rows: list[tuple[int, list[str]]]) -> Sentence:
 
 
 def _governor(path: str | Path, number: int, columns: list[str], known: dict[str, int]) -> int:
-    """The governor in a line; it and the other columns that are used must be there."""
+    """The governor in a line. Raises: DataError if it or another used column is missing."""
     for column, name in ((FORM, "word"), (TAG, "tag"), (RELATION, "relation")):
         empty = ("",) if column == FORM else ("", "_")  # the word may be an underscore
         if columns[column].strip() in empty:
             raise _damage(path, number, f"column {column + 1}, the {name}, is empty")
     if columns[GOVERNOR] not in known:
-        raise _damage(path, number, f"the governor must be a word, 1..{len(known) - 1}, or 0 for "
+        raise _damage(path, number, f"the head must be a word, 1..{len(known) - 1}, or 0 for "
                                     f"the root; got {columns[GOVERNOR]!r}")  # fmt: skip
     return known[columns[GOVERNOR]]
 
 
 def _astray(governors: list[int]) -> int:
-    """The first word from which no way leads to the root; 0 if there is none."""
+    """The first word from which the heads do not lead to the root; 0 if there is none."""
     arrives = {0}
     for word in range(1, len(governors) + 1):
         way = [word]

@@ -1,9 +1,10 @@
-"""Wing, parsing: a parser, whose last heads are relations.
+"""Wing, parsing: a dependency parser, whose last attention heads are relations.
 
-A dependency tree says for every word which word governs it, and by which relation. Sheet 003 reads
-it as attention: one head for each relation. Here the layers that we have look both ways at a
-sentence, and one more round of heads, read off rather than used, scores every word as the governor
-of every other (derivations/21_dependency_heads.md).
+A dependency tree gives for every word its governor (the head of the word, on which it depends) and
+the relation between them. Answer sheet 003 (published solutions of a problem set, TTIC 31230) reads
+a tree as attention: one attention head for each relation. Here the usual layers attend in both
+directions. Then one more set of attention heads scores every word as the governor of every other;
+their scores are the output (derivations/21_dependency_heads.md).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 
 from tinyattn import ops
 from tinyattn.attention import ABILITIES, ATTENTION, padding, parse_attention, split_heads
-from tinyattn.attention.table import longest_of
+from tinyattn.attention.lookup import max_length_of
 from tinyattn.backend import asarray
 from tinyattn.checks import check_numbers, sizes
 from tinyattn.models.config import layers_numbers, new_layers
@@ -30,36 +31,36 @@ from tinyattn.nn import (
     Role,
     Rotary,
 )
-from tinyattn.noise import Noise, generator
 from tinyattn.ops.dropout import check_rate
+from tinyattn.rng import DropoutRNG, generator
 from tinyattn.tensor import Tensor
 
-NO_SYMBOL, ROOT = 0, 1
-"""Ids that every parser knows: what fills a batch up, and the root, which stands at position 0."""
+NO_TOKEN, ROOT = 0, 1
+"""Ids of every parser: the padding of a batch, and the root, which is at position 0."""
 
 
 @dataclass(frozen=True)
 class ParserConfig:
-    """The sizes of a parser: all that is needed to build it again.
+    """The sizes of a parser, which are all that is needed to build it again.
 
     Raises: ValueError with the field and what it should be.
     """
 
-    symbols: int  # V, the words and tags together, NO_SYMBOL and ROOT among them
-    relations: int  # the heads that are read off
-    context: int = 128  # the longest sentence, the root counted
+    vocabulary: int  # V, words and tags together, with NO_TOKEN and ROOT
+    relations: int  # the attention heads of the output, one for each
+    context: int = 128  # words of the longest sentence, and the root
     layers: int = 2
     heads: int = 4
-    width: int = 128  # C, numbers per position
-    label_width: int = 8  # D of the heads that are read off
+    width: int = 128  # C (d_model)
+    label_width: int = 8  # D of the attention heads of the output
     dropout: float = 0.3
     positions: str = "rotary"  # or "learned"
-    attention: str = "multihead"  # a name in ATTENTION that looks both ways, and options
+    attention: str = "multihead"  # a name in ATTENTION that can be bidirectional, and options
 
     def __post_init__(self) -> None:
-        sizes(self, "symbols", "relations", "context", "layers", "heads", "width", "label_width")
+        sizes(self, "vocabulary", "relations", "context", "layers", "heads", "width", "label_width")
         check_rate(self.dropout, "dropout")
-        rows = self.symbols + self.context + 2 * self.relations * self.label_width
+        rows = self.vocabulary + self.context + 2 * self.relations * self.label_width
         check_numbers(
             f"a parser of {self.layers} layers and width {self.width}",
             rows * self.width + layers_numbers(self.layers, self.width),
@@ -75,7 +76,7 @@ class ParserConfig:
                 f"rotary positions need an even width per head; got {self.width // self.heads}"
             )
         parse_attention(self.attention, ATTENTION)
-        most = longest_of(self.attention, self.context)
+        most = max_length_of(self.attention, self.context)
         if most < self.context:
             raise ValueError(
                 f"{self.attention!r} takes {most} positions; a sentence has {self.context}"
@@ -90,42 +91,43 @@ class ParserConfig:
 
     @property
     def cannot(self) -> dict[str, str]:
-        """What its attention refuses to do, and why."""
+        """What its attention cannot do, and why."""
         return ATTENTION[parse_attention(self.attention, ATTENTION)[0]].cannot
 
     def new_layers(self, rng: np.random.Generator) -> list[Layer]:
-        """The layers of such a model, with the attention that `attention` names."""
+        """New layers of these sizes, with the attention type `attention`."""
         return new_layers(
             self.layers, *parse_attention(self.attention, ATTENTION),
-            width=self.width, heads=self.heads, longest=self.context, rng=rng,
+            width=self.width, heads=self.heads, max_length=self.context, rng=rng,
             dropout=self.dropout, rotary=self.positions == "rotary", exact_gelu=False,
         )  # fmt: skip
 
 
 class Parser(Module):
-    """Scores of each word's governor and relation.
+    """Scores of each word's governor (its head in the tree) and relation.
 
-    Forward: x = dropout(word + tag + positions); each layer, looking both ways; h = norm(x);
+    Forward: x = dropout(word + tag + positions); each layer, bidirectional; h = norm(x);
              s_kts = q_kt·k_ks/√D + q_t·k_s/√C, queries q linear in the dependent h_t, keys in the
-             governor h_s; the first product differs from relation k to relation, the second is
-             the same for all, and its queries and keys are rotary, so that distance counts
+             governor h_s; the first term differs from relation k to relation, the second is the
+             same for all, and its queries and keys are rotated by their positions (rotary
+             embedding), so that it depends on their distance
     Shapes:  inputs (B, T, 2), a word and its tag, at position 0 ROOT twice -> s (B, T, H, T):
              dependent t, relation k, governor s
     Units:   nats; softmax over relations and governors together gives a word's probabilities
     Raises:  ValueError if the inputs are longer than the context, or have another shape
     Source:  sheet 003, problem 1; Dozat and Manning 2017 score so, with one matrix a relation. A
-             word is never its own governor: its score is -∞, as is that of NO_SYMBOL
+             word is never its own governor: that score is -∞, and so is that of NO_TOKEN
     """
 
     def __init__(self, config: ParserConfig, *, seed: int = 0, device: str = "cpu") -> None:
         rng = generator(seed)
         self.config = config
         C, D = config.width, config.label_width
-        self.embedding = Embedding(config.symbols, C, rng=rng)
+        self.embedding = Embedding(config.vocabulary, C, rng=rng)
         learned = config.positions == "learned"
         self.positions = LearnedPositions(config.context, C) if learned else None
         self.dropout = Dropout(config.dropout)
-        self.blocks = config.new_layers(rng)
+        self.layers = config.new_layers(rng)
         self.norm = LayerNorm(C)
         self.dependent = Linear(C, config.relations * D, rng=rng, role=Role.OUTPUT)
         self.governor = Linear(C, config.relations * D, rng=rng, role=Role.OUTPUT)
@@ -145,14 +147,14 @@ class Parser(Module):
         self,
         inputs: np.ndarray,
         *,
-        noise: Noise | None = None,
-        watch: list[Tensor] | None = None,
+        dropout_rng: DropoutRNG | None = None,
+        attention_weights: list[Tensor] | None = None,
     ) -> Tensor:
-        """The scores of a batch of sentences, in host memory, each filled up with NO_SYMBOL.
+        """The scores of a batch of sentences, in host memory, each padded with NO_TOKEN.
 
         Args:
-            noise: the random bits of a training pass; None means no dropout.
-            watch: gets the attention weights of every layer appended.
+            dropout_rng: the dropout RNG of a training pass; None means no dropout.
+            attention_weights: a list, to which each layer appends its weights.
         """
         if inputs.ndim != 3 or inputs.shape[2] != 2 or inputs.shape[1] > self.config.context:
             raise ValueError(
@@ -160,15 +162,17 @@ class Parser(Module):
                 f"{inputs.shape}"
             )
         T = inputs.shape[1]
-        real_B11T = padding((inputs[..., 0] != NO_SYMBOL).sum(axis=1), T)
+        real_B11T = padding((inputs[..., 0] != NO_TOKEN).sum(axis=1), T)
         real = asarray(real_B11T, device=self.device)
         x_BTC = self.embedding(asarray(inputs, device=self.device)).sum(axis=2)
         if self.positions is not None:
             x_BTC = x_BTC + self.positions(0, T)
-        x_BTC = self.dropout(x_BTC, noise)
-        for layer in self.blocks:
-            x_BTC = layer(x_BTC, allowed=real, noise=noise, watch=watch)
-        h_BTC = self.dropout(self.norm(x_BTC), noise)
+        x_BTC = self.dropout(x_BTC, dropout_rng)
+        for layer in self.layers:
+            x_BTC = layer(
+                x_BTC, allowed=real, dropout_rng=dropout_rng, attention_weights=attention_weights
+            )
+        h_BTC = self.dropout(self.norm(x_BTC), dropout_rng)
         H, D, C = self.config.relations, self.config.label_width, self.config.width
         q_BHTD = split_heads(self.dependent(h_BTC), H)
         k_BHSD = split_heads(self.governor(h_BTC), H)

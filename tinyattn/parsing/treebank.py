@@ -1,8 +1,8 @@
 """Wing, parsing: from trees to batches.
 
-Sentences of one text resemble one another, so a treebank is split by documents, not by sentences.
-What a word or a tag is called becomes an id; what governs a word, and how, becomes one number too,
-so that the training room of the book can be used as it is.
+Sentences of one document resemble one another, so a treebank is split by documents, not by
+sentences. Words and tags become ids. The governor of a word (its head in the tree) and its relation
+become one number together, so that the trainer of other tasks can be used as it is.
 """
 
 from __future__ import annotations
@@ -16,34 +16,34 @@ import numpy as np
 
 from tinyattn.data.batches import PAD
 from tinyattn.data.text import DataError
-from tinyattn.noise import generator
 from tinyattn.parsing.conllu import Sentence
-from tinyattn.parsing.model import NO_SYMBOL, ROOT
+from tinyattn.parsing.model import NO_TOKEN, ROOT
+from tinyattn.rng import generator
 from tinyattn.tasks.examples import Example, Examples
 
 Tree = tuple[Sequence[int], Sequence[str]]
 """The governors and the relations of a sentence, as `Sentence` has them."""
 
 UNKNOWN = 2
-"""The id of words and tags that were not met in training; NO_SYMBOL and ROOT are 0 and 1."""
+"""The id of words and tags that do not occur in training; NO_TOKEN and ROOT are 0 and 1."""
 HELD_OUT = 0.2  # of the documents
 RARE = 0.25
-"""A word met c times in training is UNKNOWN in a share RARE/(RARE + c) of its examples, so that
-the parser learns what to make of such words (Kiperwasser and Goldberg 2016, section 4.2)."""
+"""A word that occurs c times in training is replaced by UNKNOWN with probability RARE/(RARE + c),
+so that the parser learns to parse unknown words (Kiperwasser and Goldberg 2016, section 4.2)."""
 
 
 def split(
     documents: list[list[Sentence]], *, seed: int, share: float = HELD_OUT
 ) -> tuple[list[Sentence], list[Sentence]]:
-    """The sentences to learn from, and those held out, which are whole documents.
+    """The training sentences and the held-out ones, both from whole documents.
 
-    Args: share: of the documents, to be held out.
+    Args: share: the fraction of the documents that is held out.
     Raises: DataError if there are less than two documents.
     """
     if len(documents) < 2:
         raise DataError(
-            "a treebank of one document cannot be split into documents to learn from and documents "
-            "to be judged by; mark more with `# newdoc`"
+            "a treebank of one document cannot be split into training and held-out documents; mark "
+            "more documents with `# newdoc`"
         )
     order = generator(seed).permutation(len(documents))
     held = min(max(1, round(share * len(documents))), len(documents) - 1)
@@ -53,8 +53,8 @@ def split(
 
 
 @dataclass(frozen=True)
-class Symbols:
-    """Which ids words, tags and relations have. Words are lower-cased; UNKNOWN is what is not here.
+class ParserVocabulary:
+    """The ids of words, tags and relations. Words are lower-cased; other words are UNKNOWN.
 
     Ids of words come first, from 3, then those of tags; relations count from 0.
     """
@@ -64,8 +64,8 @@ class Symbols:
     relations: tuple[str, ...]
 
     @classmethod
-    def of(cls, sentences: Iterable[Sentence]) -> Symbols:
-        """The words that occur twice at least, and all tags and relations, each sorted."""
+    def of(cls, sentences: Iterable[Sentence]) -> ParserVocabulary:
+        """The words that occur at least twice, and all tags and relations, each sorted."""
         sentences = list(sentences)
         counts = Counter(word.lower() for s in sentences for word in s.words)
         return cls(
@@ -75,27 +75,27 @@ class Symbols:
         )
 
     @classmethod
-    def from_lists(cls, lists: dict[str, Any]) -> Symbols:
-        """Those that `as_lists` gave.
+    def from_lists(cls, lists: dict[str, Any]) -> ParserVocabulary:
+        """The vocabulary of the lists that `as_lists` returned.
 
-        Raises: ValueError unless each is a list of different texts.
+        Raises: ValueError unless each is a list of different strings.
         """
         kinds = [field.name for field in fields(cls)]
         if lists.keys() != {*kinds}:
-            raise ValueError(f"its symbols must be {', '.join(kinds)}; got {', '.join(lists)}")
+            raise ValueError(f"its vocabulary must be {', '.join(kinds)}; got {', '.join(lists)}")
         for kind, names in lists.items():
             if not isinstance(names, list) or any(type(name) is not str for name in names):
-                raise ValueError(f"its symbols' {kind} must be a list of texts")
+                raise ValueError(f"its vocabulary's {kind} must be a list of strings")
             if len({*names}) < len(names):
-                raise ValueError(f"its symbols' {kind} hold one twice")
+                raise ValueError(f"its vocabulary's {kind} contain a duplicate")
         return cls(*(tuple(lists[kind]) for kind in kinds))
 
     def as_lists(self) -> dict[str, list[str]]:
-        """What `from_lists` takes."""
+        """The lists that `from_lists` takes."""
         return {field.name: [*getattr(self, field.name)] for field in fields(self)}
 
     def __len__(self) -> int:
-        """V: the ids of words and tags, and the three that stand for none."""
+        """V: the number of ids of words and tags, and of NO_TOKEN, ROOT and UNKNOWN."""
         return UNKNOWN + 1 + len(self.words) + len(self.tags)
 
     def encode(self, sentences: Sequence[Sentence]) -> list[np.ndarray]:
@@ -113,24 +113,24 @@ class Symbols:
 
 
 def fill_up(rows: Sequence[np.ndarray]) -> np.ndarray:
-    """Encoded sentences side by side, filled up with NO_SYMBOL: (B, T, 2)."""
-    out = np.full((len(rows), max(map(len, rows)), 2), NO_SYMBOL)
+    """Encoded sentences in one array, padded with NO_TOKEN: (B, T, 2)."""
+    out = np.full((len(rows), max(map(len, rows)), 2), NO_TOKEN)
     for row, ids in zip(out, rows, strict=True):
         row[: len(ids)] = ids
     return out
 
 
 class TreeExamples(Examples):
-    """Sentences with what is asked of each position, each as one number.
+    """Sentences as training examples, with one input and one target number for each position.
 
-    An input is word·V + tag, V = len(symbols). A target is 1 + relation·N + governor, N =
-    `context`; so PAD, 0, is none, and ROOT's own. `pairs` and `places` take them apart.
+    An input is word·V + tag, V = len(vocabulary). A target is 1 + relation·N + governor, N =
+    `context`; PAD, 0, means no target, as for ROOT. `pairs` and `places` decode them.
     """
 
     def __init__(
         self,
         sentences: Sequence[Sentence],
-        symbols: Symbols,
+        vocabulary: ParserVocabulary,
         *,
         context: int,
         batch: int,
@@ -140,9 +140,9 @@ class TreeExamples(Examples):
         super().__init__(
             count=len(sentences), batch=batch, length=context, seed=seed, shuffle=shuffle
         )
-        self.inputs = symbols.encode(sentences)
-        self.size = len(symbols)
-        relations = {relation: i for i, relation in enumerate(symbols.relations)}
+        self.inputs = vocabulary.encode(sentences)
+        self.size = len(vocabulary)
+        relations = {relation: i for i, relation in enumerate(vocabulary.relations)}
         self.targets = [
             np.array([PAD, *(1 + relations[relation] * context + governor
                              for governor, relation in zip(s.governors, s.relations, strict=True))])
@@ -159,13 +159,13 @@ class TreeExamples(Examples):
         return words * self.size + tags, self.targets[index]
 
 
-def pairs(inputs: np.ndarray, symbols: int) -> np.ndarray:
+def pairs(inputs: np.ndarray, vocabulary: int) -> np.ndarray:
     """The words and tags in a batch's inputs: (B, T) -> (B, T, 2)."""
-    return np.stack(np.divmod(inputs, symbols), axis=-1)
+    return np.stack(np.divmod(inputs, vocabulary), axis=-1)
 
 
 def places(targets: np.ndarray, context: int, none: int) -> np.ndarray:
-    """Where a batch's targets stand in a row of scores, relation·T + governor; `none` for PAD.
+    """The indices of a batch's targets in a row of scores, relation·T + governor; `none` for PAD.
 
     Shapes: (B, T) -> (B, T).
     """
@@ -174,9 +174,9 @@ def places(targets: np.ndarray, context: int, none: int) -> np.ndarray:
 
 
 def branching(sentences: Sequence[Sentence], step: int) -> list[list[int]]:
-    """Every word governed by the one `step` places on, or by the root where there is none.
+    """The governor of every word is the word `step` positions on, or the root if there is none.
 
-    -1 gives right-branching trees: each word hangs on the previous one; 1 the mirror image.
+    -1 gives right-branching trees: each word depends on the previous one; 1 the mirror image.
     """
     return [
         [i + step if 1 <= i + step <= len(s) else 0 for i in range(1, len(s) + 1)]
@@ -185,7 +185,7 @@ def branching(sentences: Sequence[Sentence], step: int) -> list[list[int]]:
 
 
 def most_common_relation(sentences: Iterable[Sentence]) -> tuple[str, dict[str, str]]:
-    """The most frequent relation, and that of each tag; of equals, the first in the alphabet."""
+    """The most frequent relation, and that of each tag; of ties, the first in the alphabet."""
     overall: Counter[str] = Counter()
     of_tag: dict[str, Counter[str]] = {}
     for s in sentences:
@@ -200,7 +200,7 @@ def most_common_relation(sentences: Iterable[Sentence]) -> tuple[str, dict[str, 
 
 
 def baselines(train: Sequence[Sentence], test: Sequence[Sentence]) -> dict[str, list[Tree]]:
-    """Trees by rules that look at no word, for every held-out sentence.
+    """Trees by rules that ignore the words, for every held-out sentence.
 
     The relation is the most common one overall, or the most common one of the word's tag.
     """

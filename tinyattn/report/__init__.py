@@ -1,5 +1,5 @@
-"""Wing, reports: tables, pages, pictures, progress. A picture imports matplotlib when made."""
+"""Wing, reports: tables, pages, plots, progress bars. Only drawing a plot imports matplotlib."""
 
-from tinyattn.report.table import Column, table
+from tinyattn.report.text_table import Column, table
 
 __all__ = ["Column", "table"]

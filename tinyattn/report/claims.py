@@ -1,7 +1,8 @@
-"""Wing, report: the claims and their errata, as text and as a page.
+"""Wing, report: the claims and their errata, as text and as an HTML page.
 
-Everything here is printed from results: what is said of a claim is what its checks have found. The
-page needs nothing but itself, and can be sent to whoever wrote the sheet.
+All statements about a claim come from the results of its checks. The page is one file without
+external resources, so it can be sent to the author of an answer sheet (a student's published
+solutions of the assignment).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tinyattn.report.table import Column, table
+from tinyattn.report.text_table import Column, table
 from tinyattn.theory import Claim, Remark, Result, Verdict, errata
 from tinyattn.theory.claim import LEGEND
 
@@ -22,11 +23,11 @@ WIDTH = 100
 HOW_TO_READ = [
     "A verdict is the first that fits:",
     *(f"{verdict}: {meaning}." for verdict, meaning in LEGEND.items()),
-    "The sheets are not part of the package: claims stand in our words, and lines are those of "
-    "the sheets. * marks words of the assignment, which a sheet only prints. As expected: the "
-    "checks bear the verdict out; -: there is nothing to check.",
+    "The answer sheets are not part of the package: claims are in our words, line numbers are "
+    "those of the sheets. * marks words of the assignment, which a sheet only quotes. Confirmed: "
+    "the checks confirm the verdict; -: there is nothing to check.",
 ]
-"""What the words mean."""
+"""Explanations below the text and on the page."""
 
 
 REMARKS_ARE = "remarks: no claims about attention, checked by arithmetic"
@@ -36,17 +37,17 @@ COLUMNS = [
     Column("", lambda one: str(one["said"].verdict)),
     Column("", "{state}"),
 ]
-"""What stands in front of each of them."""
+"""The columns before each claim or remark: id, verdict and state."""
 
 
 def _outcome(one: Result | Remark) -> dict[str, Any]:
-    """What became of a claim or a remark; of opinions, there rarely is anything to check."""
+    """The outcome of a claim or remark; most opinions have nothing to check."""
     if isinstance(one, Remark):
         ok, checked, found, unexpected = one.found.holds, True, one.found.text, ""
     else:
         ok, found, unexpected = one.ok, one.found, one.unexpected
         checked = one.claim.corrected is not None
-    state = "UNEXPECTED" if not ok else "as expected" if checked else "-"
+    state = "UNEXPECTED" if not ok else "confirmed" if checked else "-"
     said = one if isinstance(one, Remark) else one.claim
     return {"said": said, "ok": ok, "state": state, "found": found, "unexpected": unexpected}
 
@@ -66,22 +67,22 @@ def as_text(results: Sequence[Result], remarks: Sequence[Remark]) -> str:
 
 
 def as_details(one: Result | Remark) -> str:
-    """One claim or remark, with all that its checks found; what is empty is left out."""
+    """One claim or remark with all results of its checks; empty fields are left out."""
     outcome = _outcome(one)
     said, found = outcome["said"], outcome["found"]
-    facts = {"claim": said.says, "stands in": where(said), "verdict": str(said.verdict)}
+    facts = {"claim": said.says, "source": where(said), "verdict": str(said.verdict)}
     if isinstance(one, Result):
         facts["counterexample"] = one.counterexample
     facts["remark" if outcome["state"] == "-" else "what is true"] = said.truth
     facts |= {"found": found, "under test": ", ".join(_under_test(said))}
-    answer = {"as expected": "yes", "-": "", "UNEXPECTED": f"NO: {outcome['unexpected']}"}
-    facts["as expected"] = answer[outcome["state"]].removesuffix(": ")
+    answer = {"confirmed": "yes", "-": "", "UNEXPECTED": f"NO: {outcome['unexpected']}"}
+    facts["checks confirm"] = answer[outcome["state"]].removesuffix(": ")
     lines = [_wrapped(text, f"  {name:15} ", 18) for name, text in facts.items() if text]
     return "\n".join([said.id, *(line for part in lines for line in part)])
 
 
 def summary(results: Sequence[Result], remarks: Sequence[Remark]) -> str:
-    """How many of which verdict, in lines; the last says whether all came out as expected."""
+    """Counts by verdict, one line each; the last line counts unexpected results."""
     of_sheets = [result.claim for result in results if result.claim.sheet.isdecimal()]
     others = [result.claim for result in results if not result.claim.sheet.isdecimal()]
     counts = [
@@ -94,20 +95,20 @@ def summary(results: Sequence[Result], remarks: Sequence[Remark]) -> str:
 
 
 def unexpected(results: Sequence[Result], remarks: Sequence[Remark]) -> int:
-    """How many do not come out as expected."""
-    ones: list[Result | Remark] = [*results, *remarks]
-    return sum(not _outcome(one)["ok"] for one in ones)
+    """The number of unexpected results."""
+    items: list[Result | Remark] = [*results, *remarks]
+    return sum(not _outcome(item)["ok"] for item in items)
 
 
 def _counted(name: str, said: Sequence[Claim | Remark], more: str = "") -> str:
-    """How many there are, and of which verdict; nothing of none."""
+    """The number of claims and of each verdict; empty for no claims."""
     counts = Counter(one.verdict for one in said)
     verdicts = ", ".join(f"{counts[v]} {v}" for v in Verdict if counts[v])
     return f"{len(said)} {name}{'s' * (len(said) != 1)}{more}: {verdicts}" if said else ""
 
 
 def as_dict(results: Sequence[Result], remarks: Sequence[Remark]) -> dict[str, Any]:
-    """The same under the names that other programs rely on."""
+    """The same as a dictionary for JSON; other programs use its keys."""
     return {
         "rows": [
             _facts(r) | {"unexpected": r.unexpected, "counterexample": r.counterexample,
@@ -137,7 +138,7 @@ def _facts(one: Result | Remark) -> dict[str, Any]:
 
 
 def where(said: Claim | Remark) -> str:
-    """The sheet and its lines, and whether the words are the assignment's."""
+    """The answer sheet and its lines, and whether the words are the assignment's."""
     if not said.lines:
         return ""
     words = " (words of the assignment)" * said.of_question
@@ -145,20 +146,20 @@ def where(said: Claim | Remark) -> str:
 
 
 def _under_test(said: Claim | Remark) -> list[str]:
-    """The functions that the checks of a claim call: tinyattn.theory.weights.lead_needed"""
+    """The functions that a claim's checks call, such as tinyattn.theory.weights.lead_needed."""
     functions = () if isinstance(said, Remark) else said.under_test
     return [f"{function.__module__}.{function.__qualname__}" for function in functions]
 
 
 def _parts(results: Sequence[Result]) -> dict[str, list[Result]]:
-    """The errata by verdict: what is wrong, slips, and what is true under conditions only."""
+    """The errata by verdict: false claims, typos, and claims that are true under conditions."""
     wrong, kinds = errata(results), (Verdict.FALSE, Verdict.TYPO, Verdict.CONDITIONAL)
     found = {verdict: [r for r in wrong if r.claim.verdict == verdict] for verdict in kinds}
     return {f"errata, {len(found[v])} {v}": found[v] for v in kinds if found[v]}
 
 
 def _list_of(ones: Sequence[Result | Remark]) -> list[str]:
-    """A line for each: id, verdict, how it came out, and what it says."""
+    """One line for each: id, verdict, state and statement."""
     outcomes = [_outcome(one) for one in ones]
     leads = table(outcomes, COLUMNS)
     margin = max(map(len, leads), default=0) + 2
@@ -202,7 +203,7 @@ thead th { position: sticky; top: 0; background: #fff; border-bottom: 2px solid 
 
 
 def as_html(results: Sequence[Result], remarks: Sequence[Remark]) -> str:
-    """A page on its own: the errata, then all claims, then the remarks."""
+    """An HTML page: the errata, then all claims, then the remarks."""
     heads = ["claim", "verdict", "it says", "counterexample", "what is true", "where"]
     parts = {
         heading.capitalize(): _table(heads, [_errata_row(result) for result in wrong])
@@ -249,6 +250,6 @@ def _cell(text: str, kind: str = "") -> str:
 
 
 def _name(said: Claim | Remark) -> list[str]:
-    """The cells with its id and its verdict."""
+    """The cells with the id and the verdict of a claim."""
     style = f'class="verdict" style="color: {COLOURS[said.verdict]}"'
     return [_cell(said.id + "*" * said.of_question, "id"), f"<td {style}>{said.verdict}</td>"]

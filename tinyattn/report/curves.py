@@ -1,8 +1,8 @@
-"""Wing, report: the picture of a run.
+"""Wing, report: the training curves of a run.
 
-A table of losses says little at a glance, a curve says it all: is it still falling, did the
-learning rate make it jump, does the validation loss follow? Needs matplotlib (the extra `plot`). A
-matplotlib that does not work costs the picture and nothing else.
+A curve shows at a glance what a table of losses does not: whether the loss is still falling,
+whether it jumps, and whether the validation loss follows. Drawing needs matplotlib (the extra
+`plot`). If matplotlib does not work, only the plot is missing.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from tinyattn.data.files import write
 
 
 class NoPicture(Exception):
-    """A picture cannot be drawn; the message says why, in one line."""
+    """A plot cannot be drawn; the message contains the reason, in one line."""
 
 
 class NotInstalled(NoPicture):
-    """It cannot, since matplotlib is not there."""
+    """A plot cannot be drawn, because matplotlib is not installed."""
 
 
 SHOWN = 160
-"""Characters of an error of matplotlib's, which may list all that it would have liked better."""
+"""Characters that are shown of an error of matplotlib, which may be a long list."""
 
 
 @contextmanager
 def drawing() -> Iterator[None]:
-    """Inside, whatever goes wrong with matplotlib is a NoPicture."""
+    """A context manager that turns every error of matplotlib into NoPicture."""
     try:
         yield
     except NoPicture:
         raise
-    except (Exception, SystemExit) as error:  # an import runs code of anybody's
+    except (Exception, SystemExit) as error:  # an import can run any code
         if isinstance(error, ModuleNotFoundError) and error.name == "matplotlib":
             raise NotInstalled("pip install 'tinyattn[plot]'") from error
         said = " ".join(f"{type(error).__name__}: {error}".split())
@@ -46,7 +46,7 @@ def drawing() -> Iterator[None]:
 
 @drawing()
 def new_figure(width: float, height: float) -> Any:
-    """An empty figure that can be saved without a screen. Raises: NoPicture."""
+    """An empty figure that can be saved without a display. Raises: NoPicture."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -56,7 +56,7 @@ def new_figure(width: float, height: float) -> Any:
 
 
 def why_none() -> str:
-    """Why no picture can be drawn; empty if one can."""
+    """The reason why no plot can be drawn; empty if one can."""
     try:
         new_figure(1, 1)
     except NoPicture as error:
@@ -68,15 +68,18 @@ def as_png(figure: Any, *, dpi: int) -> bytes:
     """A figure as the bytes of a PNG."""
     raw = io.BytesIO()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # or letters of a name that the font lacks
+        warnings.simplefilter("ignore")  # such as for characters that the font lacks
         figure.savefig(raw, dpi=dpi, format="png")
     return raw.getvalue()
 
 
 def save_curves(entries: list[dict[str, Any]], path: Path, title: str) -> None:
-    """Draw loss and learning rate over the steps of a run into a PNG.
+    """Plot loss and learning rate over the steps of a run, as a PNG file.
 
-    Args: entries: the lines of metrics.jsonl.
+    Args:
+        entries: the entries of metrics.jsonl.
+        path: file of the plot.
+        title: title of the plot.
     Raises: NoPicture if matplotlib is missing or fails, OSError if the file cannot be written.
     """
     write(path, _drawn(entries, title))
@@ -92,9 +95,9 @@ def _drawn(entries: list[dict[str, Any]], title: str) -> bytes:
     if checked:
         axes.plot([e["step"] for e in checked], [e["validation"] for e in checked], "o-",
                   color="tab:red", label="validation loss")  # fmt: skip
-    axes.set(xlabel="step", ylabel="nats per symbol")
+    axes.set(xlabel="step", ylabel="nats per token")
     readable = title.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    axes.set_title(readable, parse_math=False)  # a file's name may hold anything, also a $
+    axes.set_title(readable, parse_math=False)  # a file name may contain any character, also a $
     axes.set_ylim(bottom=0)
     axes.grid(alpha=0.3)
     rates = axes.twinx()
@@ -105,10 +108,10 @@ def _drawn(entries: list[dict[str, Any]], title: str) -> bytes:
     return as_png(figure, dpi=120)
 
 
-def _smoothed(values: list[float], memory: float = 0.9) -> list[float]:
-    """A running mean that forgets: each point is nine parts what was, one part what is new."""
+def _smoothed(values: list[float], decay: float = 0.9) -> list[float]:
+    """An exponential moving average, corrected for its start at 0."""
     smooth, weight, out = 0.0, 0.0, []
     for value in values:
-        smooth, weight = memory * smooth + (1 - memory) * value, memory * weight + 1 - memory
+        smooth, weight = decay * smooth + (1 - decay) * value, decay * weight + 1 - decay
         out.append(smooth / weight)
     return out

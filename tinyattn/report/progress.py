@@ -1,7 +1,7 @@
-"""Wing, report: how far is it?
+"""Wing, report: a progress bar.
 
-A bar on stderr with the loss, the learning rate, tokens a second and the time left; nothing at all
-where stderr is not a terminal.
+The bar on stderr shows the loss, the learning rate, tokens per second and the time left. It is
+shown only if stderr is a terminal.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from tqdm import tqdm
 from tinyattn.tasks.running import RunOptions
 
 
-def _is_watched() -> bool:
-    """Whether stderr is a terminal; it may be closed, or, in a service, not there at all."""
+def _on_a_terminal() -> bool:
+    """Whether stderr is a terminal; it may also be closed or, in a service, missing."""
     try:
         return sys.stderr is not None and sys.stderr.isatty()
     except ValueError:
@@ -24,7 +24,7 @@ def _is_watched() -> bool:
 
 
 class Progress:
-    """At most one bar at a time; leaves the last one on the screen."""
+    """Progress bars, at most one at a time; the last one stays on the screen."""
 
     def __init__(self) -> None:
         self._bar: Any = None
@@ -39,33 +39,33 @@ class Progress:
 
     @property
     def began(self) -> bool:
-        """Whether there was anything to count."""
+        """Whether a bar was started."""
         return self._bar is not None
 
-    def watch(self, run: RunOptions) -> RunOptions:
-        """`run`, with this bar told of every step."""
+    def attach(self, run: RunOptions) -> RunOptions:
+        """A copy of `run` that updates this bar after every step."""
         return replace(run, on_start=self.start, on_step=self.step)
 
     def say(self, what: str) -> None:
-        """What the next bar counts."""
+        """Set the text before the next bar."""
         self._what = what
 
     def start(self, done: int, total: int) -> None:
-        """A new bar, `done` of `total` steps full."""
+        """Start a new bar, at `done` of `total` steps."""
         self.__exit__()
         self._bar = tqdm(total=total, initial=done, desc=self._what or None,
-                         disable=not _is_watched(), dynamic_ncols=True)  # fmt: skip
+                         disable=not _on_a_terminal(), dynamic_ncols=True)  # fmt: skip
 
     def step(self, entry: dict[str, Any]) -> None:
-        """One training step, with what was logged about it, if it was."""
+        """Count one training step; `entry` is its log entry, or empty."""
         if entry:
             self._bar.set_postfix_str(
-                f"loss {entry['loss']:.3f} rate {entry['learning_rate']:.2g} "
+                f"loss {entry['loss']:.3f} lr {entry['learning_rate']:.2g} "
                 f"{entry['tokens_per_second']:,} tokens/s",
                 refresh=False,
             )
         self._bar.update()
 
     def advance(self, count: int) -> None:
-        """So many more done."""
+        """Count `count` more steps or items."""
         self._bar.update(count)

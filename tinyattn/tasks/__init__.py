@@ -1,4 +1,4 @@
-"""Chapters 5 and 6: tasks, which say what to learn."""
+"""Chapters 5 and 6: tasks, which define what a model learns."""
 
 from tinyattn.tasks.task import TASKS, Job, Task
 from tinyattn.tasks.examples import DocumentExamples, QuestionExamples, TextExamples
@@ -11,16 +11,16 @@ from tinyattn.tasks.texts import TextTask
 from tinyattn.tasks.running import RunOptions, finetune, pretrain, train
 from tinyattn.tasks.evaluation import Score, answer, score
 from tinyattn.tasks.similarity import Probe, nearest, probe
-from tinyattn.tasks.considered import Report, consider
+from tinyattn.tasks.error_analysis import Report, analyse_errors
 from tinyattn.tasks.conversion import convert
 from tinyattn.tasks.quickstart import quickstart
-from tinyattn.tasks.family import causal_attentions, family, with_attention
+from tinyattn.tasks.quickstart_all import causal_attentions, quickstart_all, with_attention
 
 __all__ = [
-    "TASKS", "DocumentExamples", "Job", "Probe", "QuestionExamples", "Recipe", "Report",
-    "RunOptions", "Score", "Task", "TextExamples", "TextTask", "Trained", "alone_in", "answer",
-    "causal_attentions", "consider", "convert", "document_examples", "family", "finetune",
-    "finetuning", "language_model_loss", "load", "load_recipe", "load_run", "nearest", "pretrain",
-    "pretraining", "probe", "question_examples", "quickstart", "score", "text_examples", "train",
-    "with_attention",
+    "DocumentExamples", "Job", "Probe", "QuestionExamples", "Recipe", "Report", "RunOptions",
+    "Score", "TASKS", "Task", "TextExamples", "TextTask", "Trained", "alone_in",
+    "analyse_errors", "answer", "causal_attentions", "convert", "document_examples", "finetune",
+    "finetuning", "language_model_loss", "load", "load_recipe", "load_run", "nearest",
+    "pretrain", "pretraining", "probe", "question_examples", "quickstart", "quickstart_all",
+    "score", "text_examples", "train", "with_attention",
 ]  # fmt: skip

@@ -1,9 +1,8 @@
-"""Chapter 6: one model, written in two ways.
+"""Chapter 6: converting a model between multi-head and bilinear attention.
 
-Multi-head attention and bilinear attention compute the same scores from different numbers
-(attention/bilinear.py). A trained model can therefore be rewritten from one to the other, and must
-answer as before; how nearly it does is measured in float64, before the result is rounded to the
-checkpoint's float32.
+Both attention types compute the same scores from different parameters (attention/bilinear.py). So a
+trained model can be converted from one to the other, and must compute the same outputs. The
+difference is measured in float64, before the parameters are rounded to the checkpoint's float32.
 """
 
 from __future__ import annotations
@@ -26,26 +25,27 @@ from tinyattn.training.settings import SettingError
 
 WAY_BACK = {"bilinear": "multihead", "multihead": "bilinear"}
 TEXTS = 8
-"""Random texts, each as long as the context, on which models are compared."""
+"""Number of random sequences, as long as the context, on which the models are compared."""
 
 
 @dataclass(frozen=True)
 class Conversion:
-    """What a rewriting came to. The differences are the largest of the logits, in float64."""
+    """The result of a conversion. Differences are the largest between logits, in float64."""
 
     before: int  # parameters
     after: int
-    difference: float  # between the two models
-    back: float  # between the first model and the second written as the first again
+    difference: float  # between the original and the converted model
+    back: float  # between the original and the model converted there and back
 
 
 def convert(trained: Trained, to: str, folder: Path) -> Conversion:
-    """Write the model of `trained`, with its attention as `to`, into a run folder.
+    """Convert the attention of a trained model and save it in a run folder.
 
     Args:
-        to: "bilinear", or "multihead" for the way back.
-    Raises: SettingError if the model cannot be written so, or another process is writing there;
-        CheckpointError if the folder cannot be written: what it held is then as it was.
+        to: the new attention type: "bilinear", or "multihead" for the way back.
+        folder: folder of the new run.
+    Raises: SettingError if the model cannot be converted, or another process writes to the folder;
+        CheckpointError if the folder cannot be written; its files are then unchanged.
     """
     if to not in WAY_BACK:
         raise SettingError(f"convert: to must be one of {list(WAY_BACK)}; got {to!r}")
@@ -55,15 +55,15 @@ def convert(trained: Trained, to: str, folder: Path) -> Conversion:
             f"only {WAY_BACK[to]!r} can"
         )
     first, second, third = (_in_float64(trained.model) for _ in range(3))
-    for layer, same, again in zip(first.blocks, second.blocks, third.blocks, strict=True):
-        same.attention = _rewritten(layer.attention)
-        again.attention = _rewritten(same.attention)
+    for layer, same, again in zip(first.layers, second.layers, third.layers, strict=True):
+        same.attention = _converted(layer.attention)
+        again.attention = _converted(same.attention)
     config = replace(trained.model.config, attention=to)
     ids = np.random.default_rng(0).integers(config.vocabulary, size=(TEXTS, config.context))
     with no_grad():
         logits = [model(ids).numpy() for model in (first, second, third)]
     arrays = {name: array.astype(np.float32) for name, array in second.state().items()}
-    GPT(config).load_state(arrays)  # so that what is written can be read
+    GPT(config).load_state(arrays)  # checks that the new checkpoint can be loaded
     tables = replace(trained.recipe, model=config).tables()
     about = {**trained.about, "model": asdict(config), "recipe": tables}
     beside = {**run_files(folder, tables), folder / METRICS: None}
@@ -76,7 +76,7 @@ def convert(trained: Trained, to: str, folder: Path) -> Conversion:
     )  # fmt: skip
 
 
-def _rewritten(block: AttentionBlock) -> AttentionBlock:
+def _converted(block: AttentionBlock) -> AttentionBlock:
     try:
         if isinstance(block, Bilinear):
             return factor(block)
@@ -87,7 +87,7 @@ def _rewritten(block: AttentionBlock) -> AttentionBlock:
 
 
 def _in_float64(model: GPT) -> GPT:
-    """A copy of a model in double precision, on the host."""
+    """A float64 copy of a model, on the CPU."""
     copy = GPT(model.config)
     copy.load_state(model.state())
     copy.astype("float64")

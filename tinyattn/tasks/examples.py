@@ -1,8 +1,8 @@
-"""Chapter 5: from corpus and questions to the batches of every epoch.
+"""Chapter 5: training examples and the batches of an epoch.
 
-Each kind of data is a pure function of its seed and the number of the epoch: nothing is remembered
-from one epoch to the next, so a run can be resumed anywhere. Next: what a recipe makes of a corpus,
-and of questions (tasks/preparation.py).
+The batches of an epoch are a pure function of a seed and the number of the epoch. No state passes
+from one epoch to the next, so a run can be resumed anywhere. Next: preparing training examples from
+a corpus and from questions (tasks/preparation.py).
 """
 
 from __future__ import annotations
@@ -24,18 +24,19 @@ if TYPE_CHECKING:
 Example = tuple[np.ndarray, np.ndarray]  # inputs and targets, of equal length
 
 POOL = 8
-"""Batches among which shuffled examples are sorted by length: enough that a batch holds little
-padding, few enough that its examples differ from epoch to epoch."""
+"""Shuffled examples are sorted by length within so many batches: enough that a batch has little
+padding, and few enough that its examples differ from epoch to epoch."""
 
 
 class Examples:
-    """Common to all data: examples into batches, shuffled or in order.
+    """The base class of all training data. It puts examples into batches, shuffled or in order.
 
     Args:
-        count: examples an epoch.
-        batch: examples a batch.
-        length: positions an example takes in the count of tokens.
-        shuffle: a new order every epoch, with texts of like length in one batch.
+        count: how many examples an epoch has.
+        batch: how many examples a batch has.
+        length: for how many tokens `tokens_before` counts an example.
+        seed: for the order and for the random choices in examples.
+        shuffle: a new order every epoch, with sequences of similar length in one batch.
     """
 
     def __init__(self, *, count: int, batch: int, length: int, seed: int, shuffle: bool) -> None:
@@ -44,8 +45,8 @@ class Examples:
         self.batches_per_epoch = -(-count // batch)
 
     def example(self, index: int, rng: np.random.Generator) -> Example:
-        """Example number `index`; what is random about it comes from `rng`."""
-        raise NotImplementedError(f"{type(self).__name__} has no examples")
+        """Example number `index`; its random choices come from `rng`."""
+        raise NotImplementedError(f"{type(self).__name__}: define a method `example`")
 
     def epoch(self, number: int) -> list[Batch]:
         """The batches of one epoch, in order."""
@@ -62,7 +63,7 @@ class Examples:
         return [_batch(examples[i : i + self.batch]) for i in starts]
 
     def tokens_before(self, step: int) -> int:
-        """How many tokens, PADs included, the steps before this one have read."""
+        """How many tokens, PADs included, all steps before this one have processed."""
         epochs, index = divmod(step, self.batches_per_epoch)
         return (epochs * self.count + min(index * self.batch, self.count)) * self.length
 
@@ -76,11 +77,12 @@ def _batch(examples: list[Example]) -> Batch:
 
 
 class DocumentExamples(Examples):
-    """Exercises from documents, anew every epoch: a span is cut out, or it becomes a cloze.
+    """Documents, new every epoch: changed by span corruption, or sometimes into a cloze.
 
     Args:
-        space: the id that separates words.
-        cloze, gaps: how clozes are made, and what each document can be asked in one, if anything.
+        space: the id of the space between words.
+        cloze: how clozes are made, if any are.
+        gaps: for each document what a cloze can ask for, or None.
     """
 
     def __init__(
@@ -105,12 +107,12 @@ class DocumentExamples(Examples):
         self.mask, self.space = mask, space
 
     def example(self, index: int, rng: np.random.Generator) -> Example:
-        """An exercise from document `index`."""
+        """A random example from document `index`."""
         document, gaps = self.documents[index], self.gaps[index] if self.cloze else None
         if self.cloze and gaps and rng.random() < self.cloze.share:
             return self.cloze(document, gaps, self.mask, rng)
-        text = self.corruption(document, self.mask, rng, space=self.space)
-        return text[:-1], text[1:]
+        sequence = self.corruption(document, self.mask, rng, space=self.space)
+        return sequence[:-1], sequence[1:]
 
 
 class QuestionExamples(Examples):
@@ -133,12 +135,12 @@ class QuestionExamples(Examples):
         ]
 
     def example(self, index: int, rng: np.random.Generator) -> Example:
-        """Pair `index`; nothing is random about it."""
+        """Pair number `index`, without random choices."""
         return self.examples[index]
 
 
 class Together(Examples):
-    """Two kinds of examples in one: an epoch has all of both, shuffled if the first kind is."""
+    """Two sets of examples in one: an epoch has all of both, shuffled if the first set is."""
 
     def __init__(self, first: Examples, second: Examples) -> None:
         super().__init__(
@@ -148,14 +150,14 @@ class Together(Examples):
         self.first, self.second = first, second
 
     def example(self, index: int, rng: np.random.Generator) -> Example:
-        """Those of the first kind, then those of the second."""
+        """Example `index` of the first set, or, after its last one, of the second set."""
         if index < self.first.count:
             return self.first.example(index, rng)
         return self.second.example(index - self.first.count, rng)
 
 
 class TextExamples(Examples):
-    """Windows of one long text, each symbol predicted from those before it in the window.
+    """Windows of one long text. Each token is predicted from those before it in the window.
 
     An epoch has as many windows as fit the text side by side, but they start at random places.
     """
@@ -166,7 +168,7 @@ class TextExamples(Examples):
         self.ids, self.context = ids, context
 
     def example(self, index: int, rng: np.random.Generator) -> Example:
-        """A window that starts anywhere; `index` does not say where."""
+        """A window that starts at a random place; `index` is ignored."""
         start = int(rng.integers(0, len(self.ids) - self.context))
         window = self.ids[start : start + self.context + 1]
         return window[:-1], window[1:]

@@ -1,9 +1,9 @@
-"""Chapter 5: does pretraining put knowledge into weights?
+"""Chapter 5: the knowledge task: does pretraining put knowledge into weights?
 
-CS224N assignment 5 asks it like this. Pretrain a small GPT on sentences about people; finetune it
-on "Where was X born?" for some of them; then ask about the others, whose birthplaces stand in the
-pretraining text and nowhere else. A model that skipped pretraining can only guess. Here are the two
-jobs, pretraining and finetuning.
+A5 (assignment 5 of Stanford CS224N) asks this question. Pretrain a small GPT on sentences about
+people. Finetune it on "Where was X born?" for some of them. Then ask about the others, whose
+birthplaces are in the pretraining text and nowhere else. A model without pretraining can only
+guess. Here are the two jobs, pretraining and finetuning.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ from tinyattn.tasks.task import Job
 
 if TYPE_CHECKING:
     from tinyattn.attention.penalties import Penalty
-    from tinyattn.noise import Noise
+    from tinyattn.rng import DropoutRNG
     from tinyattn.tasks.recipe import Recipe
     from tinyattn.tensor import Tensor
     from tinyattn.training.checkpoint import Checkpoint
     from tinyattn.training.loop import Data
     from tinyattn.training.settings import TrainSettings
 
-WINDOWS = 64  # of the validation text that are looked at each time
+WINDOWS = 64  # most windows (pieces of one context length) for a validation loss
 TEXTS = {"vocabulary": "another vocabulary", "data": "another text to learn from",
-         "questions": "other questions among its exercises",
-         "pretrained_on": "another text that it was pretrained on"}  # fmt: skip
-"""What must be the same for a run to go on."""
+         "questions": "other questions among its examples",
+         "pretrained_on": "another pretraining text"}  # fmt: skip
+"""What must be the same to resume a run, and the words for an error message; see `Job.texts`."""
 
 
 @dataclass
 class Trained:
-    """A model with its vocabulary, as a checkpoint holds them."""
+    """A model with its vocabulary, as a checkpoint holds them; `about` is the header, see `Job`."""
 
     model: GPT
     vocabulary: Vocabulary
@@ -59,23 +59,23 @@ class Trained:
 
     @property
     def tables(self) -> dict[str, dict[str, Any]]:
-        """Those of its recipe."""
+        """The settings of the recipe, a dictionary for each table of its TOML file."""
         return self.recipe.tables()
 
 
 def language_model_loss(
     model: GPT, penalty: Penalty | None = None
-) -> Callable[[Batch, Noise | None, float], Tensor]:
-    """The cross-entropy of the next symbol, over all targets that are not PAD, and a penalty."""
+) -> Callable[[Batch, DropoutRNG | None, float], Tensor]:
+    """The cross-entropy of the next token over all targets that are not PAD, plus a penalty."""
 
-    def loss(batch: Batch, noise: Noise | None, divisor: float) -> Tensor:
-        watch: list[Tensor] | None = [] if penalty else None
-        logits = model(batch.inputs, noise=noise, watch=watch)
+    def loss(batch: Batch, dropout_rng: DropoutRNG | None, divisor: float) -> Tensor:
+        attention_weights: list[Tensor] | None = [] if penalty else None
+        logits = model(batch.inputs, dropout_rng=dropout_rng, attention_weights=attention_weights)
         targets = asarray(batch.targets, device=model.device)
         entropy: Tensor = ops.cross_entropy(logits, targets, ignore=PAD, divisor=divisor)
-        if not (penalty and watch):
+        if not (penalty and attention_weights):
             return entropy
-        return entropy + penalty(watch, targets != PAD, divisor)
+        return entropy + penalty(attention_weights, targets != PAD, divisor)
 
     return loss
 
@@ -87,13 +87,13 @@ def pretraining(
     questions: Pairs | None = None,
     unknown: str = "error",
 ) -> Job:
-    """A new model, to learn a corpus by span corruption or plain next-symbol prediction.
+    """A job that trains a new model on a corpus by span corruption or next-token prediction.
 
-    With `questions` every epoch of span corruption has these pairs too, each once, so that the
-    model learns how it will be asked while it learns what there is to know (Allen-Zhu and Li 2023).
+    With `questions`, every epoch of span corruption has these pairs too, each once. So the model
+    learns the form of the questions while it learns the facts (Allen-Zhu and Li 2023).
 
-    Raises: DataError if the corpus is too short, or a pair too long, or one that cannot be read;
-        SettingError for questions where there are no exercises to mix them with.
+    Raises: DataError if the corpus is too short, or if a pair is empty, is too long or has a
+        character outside the vocabulary; SettingError for questions without span corruption.
     """
     if questions is not None:
         recipe.data.check_mixing()
@@ -105,7 +105,7 @@ def pretraining(
         data, held_out = text_examples(text, vocabulary, recipe, settings, seed)
         documents = 1
         if len(held_out):
-            windows = _windows(held_out, model.longest)
+            windows = _windows(held_out, model.max_length)
     else:
         data = document_examples(text, vocabulary, recipe, settings, seed)
         documents = data.count
@@ -126,44 +126,46 @@ def finetuning(
     text: str | None = None,
     unknown: str = "error",
 ) -> Job:
-    """A model to learn to answer questions: a pretrained one (`start`), or a new one.
+    """A job that trains a model to answer questions: a pretrained model (`start`) or a new one.
 
-    `start.model` itself is trained on. A new model takes its vocabulary, and A5's schedule its
-    length, from the corpus `text`.
+    The parameters of `start.model` itself change. A new model takes its vocabulary from the corpus
+    `text`. The number of documents in the corpus sets the length of A5's learning rate schedule.
 
-    Raises: DataError if a pair is longer than the model's context, or holds an unknown character.
+    Raises: DataError if a pair is empty, is longer than the model's context, or has a character
+        outside the vocabulary.
     """
     if start is not None:
         model, vocabulary, table = start.model, start.vocabulary, "finetune"
-        recipe = replace(recipe, model=model.config)  # whatever the recipe says of models
+        recipe = replace(recipe, model=model.config)  # the recipe's own model is ignored
         documents = int(start.about["documents"])
     elif text is not None:
         vocabulary = Vocabulary.from_text(text)
         model = GPT(recipe.model_for(len(vocabulary)), seed=seed)
-        table = "scratch"
+        table = "scratch"  # the settings for finetuning without pretraining
         documents = len(documents_of(text, blank_lines=recipe.data.blank_lines))
     else:
         raise ValueError("finetune: needs a pretrained model (start) or a corpus (text)")
     pairs = as_read(pairs, recipe, vocabulary, unknown)
     data = question_examples(pairs, vocabulary, recipe, getattr(recipe, table), seed)
-    before = {"data": "", "questions": "", **(start.about if start is not None else {})}
-    more = {"pretrained_on": before["data"], "questions": before["questions"]}
+    # Fingerprints of the data and the questions of pretraining; empty without pretraining.
+    pretrained = {"data": "", "questions": "", **(start.about if start is not None else {})}
+    more = {"pretrained_on": pretrained["data"], "questions": pretrained["questions"]}
     return language_model_job("finetune", table, recipe, model, vocabulary, data, repr(pairs),
                               documents, more)  # fmt: skip
 
 
 def language_model_job(
     stage: str, table: str, recipe: Recipe, model: GPT, vocabulary: Vocabulary, data: Data,
-    learnt: str, documents: int, more: dict[str, Any] | None = None,
+    source: str, documents: int, more: dict[str, Any] | None = None,
     held_out: Batch | None = None,
 ) -> Job:  # fmt: skip
-    """A GPT over characters, to learn `data` as a table of the recipe says.
+    """A job that trains a GPT over characters on `data`, by the settings in a table of the recipe.
 
     Args:
-        learnt: what the data was made from, so that no run goes on with other data.
-        documents: of the corpus, from which A5's schedule takes its length.
-        more: what else the checkpoint is to say.
-        held_out: of the text, to be looked at now and then.
+        source: the text or pairs behind `data`. Its fingerprint prevents resuming with other data.
+        documents: the number of documents in the corpus; A5's learning rate schedule needs it.
+        more: further keys and values for the checkpoint's header.
+        held_out: a batch for validation; the run measures the loss of this batch now and then.
     """
     settings: TrainSettings = getattr(recipe, table)
     tables = recipe.tables()
@@ -173,12 +175,12 @@ def language_model_job(
         "vocabulary": "".join(vocabulary.characters),
         "recipe": tables,
         "documents": documents,
-        "data": fingerprint(learnt),
+        "data": fingerprint(source),
         **(more or {}),
     }
-    mine = ["finetune", "scratch"] if stage == "finetune" else ["pretrain"]
-    decides = [("data", key) for key in tables["data"]]
-    decides += [(name, key) for name in mine for key in ("batch", "shuffle")]
+    stage_tables = ["finetune", "scratch"] if stage == "finetune" else ["pretrain"]
+    decides = [("data", key) for key in tables["data"]]  # settings that decide each step's examples
+    decides += [(name, key) for name in stage_tables for key in ("batch", "shuffle")]
     return Job(
         model, data, language_model_loss(model, recipe.penalty), settings, about, tables, table,
         decides, TEXTS, held_out, documents * model.config.context,
@@ -186,7 +188,7 @@ def language_model_job(
 
 
 def fingerprint(data: str) -> str:
-    """What tells a text from others; space at its ends does not count."""
+    """A hash that identifies a text; space at its ends is ignored."""
     return hashlib.sha256(data.strip().encode()).hexdigest()
 
 

@@ -1,8 +1,8 @@
-"""Chapter 6: one run, one process.
+"""Chapter 6: a lock, so that only one process writes a run.
 
-Two processes that train into the same folder would each replace what the other has learned. So who
-writes a run holds a lock: a file in its folder that says which process that is, locked by the
-operating system, which gives it free when the process ends, however it ends.
+Two processes that train into the same folder would overwrite each other's checkpoints. So a process
+that writes a run holds a lock: a file in the run's folder, with the number of the process. The
+operating system locks it, and releases it when the process ends, in whatever way it ends.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from tinyattn.training.ranks import ALONE, Ranks
 from tinyattn.training.settings import SettingError
 
 LOCK = ".lock"
-"""A file of three lines: the number of the process, its computer, and if it began a new run where
-another one lay, that one's `_age`."""
+"""A file of three lines: the number of the process, its computer, and the `_age` of the earlier run
+that the process is replacing, if there is one."""
 TAKEN = {errno.EAGAIN, errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK}
-"""What a system says of a lock that another process has. Any other error: there are no locks, as on
-some network drives, and the run goes on without."""
+"""The errors for a lock that another process holds. After any other error the run continues without
+a lock: some network drives have none."""
 
 _held: dict[str, tuple[int, int]] = {}
-"""The folders that are locked from here, and the process and the thread that are in them."""
+"""The folders that this process has locked, with the process and the thread of each lock."""
 
 
 @contextmanager
 def alone_in(folder: str | Path, *, resume: bool = False, ranks: Ranks = ALONE) -> Iterator[None]:
-    """Inside, nobody else writes a run into the folder. It is made if it is missing, and goes again
-    if it is still empty at the end.
+    """A context manager in which no other process writes a run into the folder.
 
-    Who is inside may go in once more. Of several `ranks` only the one that writes takes the lock.
+    The folder is created if it is missing, and removed if it is still empty at the end. The thread
+    that holds the lock may enter again. Of several `ranks` only the one that writes takes the lock.
 
-    Args: resume: whether to go on with the run that is there.
-    Raises: SettingError with the process that is inside; or for `resume`, if one was killed that
-        had begun another run and not kept a checkpoint of it. CheckpointError if the folder cannot
-        be written.
+    Args: resume: whether to continue the run in the folder.
+    Raises: SettingError with the number of the process that holds the lock. SettingError for
+        `resume`, if a process had begun to replace the run and was killed before its first
+        checkpoint. CheckpointError if the folder cannot be written.
     """
     folder, me = Path(folder), (os.getpid(), threading.get_ident())
     where = os.path.realpath(folder)
@@ -56,7 +56,7 @@ def alone_in(folder: str | Path, *, resume: bool = False, ranks: Ranks = ALONE) 
             _check_unbroken(folder, _lines(file)[2], resume)
             undo.callback(_remove, folder / LOCK)
         age = "" if resume else _age(folder)
-        with suppress(OSError):  # a full disk: it is locked all the same
+        with suppress(OSError):  # a full disk: the file is locked nevertheless
             file.seek(0)
             file.truncate()
             file.write(f"{os.getpid()}\n{socket.gethostname()}\n{age}\n".encode())
@@ -67,7 +67,7 @@ def alone_in(folder: str | Path, *, resume: bool = False, ranks: Ranks = ALONE) 
 
 
 def _take(folder: Path, undo: ExitStack) -> FileIO:
-    """The folder's lock file, open and locked; what gives it back is left to `undo`."""
+    """The folder's lock file, open and locked; `undo` closes it and removes new folders."""
     while True:
         inner = Path(os.path.realpath(folder))
         for new in (*reversed(inner.parents), inner):
@@ -77,24 +77,24 @@ def _take(folder: Path, undo: ExitStack) -> FileIO:
         try:
             descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
         except FileNotFoundError:
-            continue  # who was inside has just left, and with it the folder
+            continue  # the other process has just ended and removed the folder
         file = undo.enter_context(FileIO(descriptor, "r+"))
         if not _lock(descriptor):
             process, host, _ = _lines(file)
             by = f"process {process} (on {host})" if process else "another process"
-            raise SettingError(f"{folder} is being written by {by}; wait for it or take another "
+            raise SettingError(f"{folder} is being written by {by}; wait for it or use another "
                                "--out")  # fmt: skip
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(descriptor), os.stat(folder / LOCK)):
                 return file
-        # Who was inside has removed its lock while this one waited: try the one that is there now.
+        # The other process has removed its lock file meanwhile: try the file that is there now.
 
 
 if sys.platform == "win32":
     import msvcrt
 
     def _try_lock(descriptor: int) -> None:
-        os.lseek(descriptor, 2**30, os.SEEK_SET)  # behind the text, which others should read
+        os.lseek(descriptor, 2**30, os.SEEK_SET)  # after the text, which other processes read
         msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
         os.lseek(descriptor, 0, os.SEEK_SET)
 
@@ -106,7 +106,7 @@ else:
 
 
 def _lock(descriptor: int) -> bool:
-    """Lock a file; False if another process has."""
+    """Lock a file; False if another process has locked it."""
     try:
         _try_lock(descriptor)
     except OSError as error:
@@ -115,12 +115,12 @@ def _lock(descriptor: int) -> bool:
 
 
 def _lines(file: FileIO) -> list[str]:
-    """The three lines of a lock file; what is not there is empty."""
+    """The three lines of a lock file; missing lines are empty."""
     return [*file.read(1000).decode(errors="replace").split("\n"), "", "", ""][:3]
 
 
 def _age(folder: Path) -> str:
-    """What tells a checkpoint from its successor: when it was written; empty if there is none."""
+    """When the folder's checkpoint was written, which identifies it; empty if there is none."""
     try:
         return str(os.stat(folder / CHECKPOINT).st_mtime_ns)
     except OSError:
@@ -128,17 +128,17 @@ def _age(folder: Path) -> str:
 
 
 def _check_unbroken(folder: Path, replaced: str, resume: bool) -> None:
-    """Raises: SettingError if the run that would go on is one that another should have replaced."""
+    """Raises: SettingError for a resume of a run that another run should have replaced."""
     if resume and replaced and replaced == _age(folder):
         raise SettingError(
-            f"{folder} holds an earlier run; the one that was to replace it was killed before its "
-            f"first checkpoint; begin that again with --overwrite, or delete {folder / LOCK} to go "
-            "on with the earlier one"
+            f"{folder} holds an earlier run; the run that should replace it was killed before its "
+            "first checkpoint; begin the new run again with --overwrite, or delete "
+            f"{folder / LOCK} to continue the earlier run"
         )
 
 
 def _remove(path: Path) -> None:
-    with suppress(OSError):  # Windows keeps a file that is open; it is no harm
+    with suppress(OSError):  # Windows does not remove an open file; it may stay
         path.unlink()
 
 

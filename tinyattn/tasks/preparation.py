@@ -1,8 +1,8 @@
-"""Chapter 5: what a recipe makes of a corpus, and of questions.
+"""Chapter 5: preparing training examples.
 
-The same text can be read in windows, symbol by symbol, or document by document with something cut
-out. What does not fit the model or the recipe is refused here, before anything is trained. Next:
-does pretraining put knowledge into weights? (tasks/knowledge.py).
+A text can be cut into windows for next-token prediction, or into documents for span corruption. If
+a text or a pair does not fit the model or the recipe, these functions raise an error before
+training begins. Next: the knowledge task (tasks/knowledge.py).
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ Pairs = list[tuple[str, str]]
 def text_examples(
     text: str, vocabulary: Vocabulary, recipe: Recipe, settings: TrainSettings, seed: int
 ) -> tuple[TextExamples, np.ndarray]:
-    """Windows of the text for next-symbol prediction, and the ids at its end that are held out.
+    """Windows of the text for next-token prediction, and the ids at its end, for validation.
 
     Raises: DataError if either part is shorter than one window.
     """
-    ids, context = vocabulary.encode(text), recipe.model.longest
+    ids, context = vocabulary.encode(text), recipe.model.max_length
     kept = int(len(ids) * (1 - recipe.data.validation))
     if min(kept, len(ids) - kept if kept < len(ids) else kept) <= context:
         raise DataError(
@@ -45,11 +45,12 @@ def text_examples(
 def document_examples(
     text: str, vocabulary: Vocabulary, recipe: Recipe, settings: TrainSettings, seed: int
 ) -> DocumentExamples:
-    """The documents of the text as exercises.
+    """Training examples from the documents of the text: span corruption and clozes.
 
-    Raises: DataError if the text is shorter than one context, or the exercises do not fit one.
+    Raises: DataError if the text is not longer than the context, if an example could be longer, or
+        if clozes are wanted and no document can become one.
     """
-    context = recipe.model.longest
+    context = recipe.model.max_length
     corruption, cloze = recipe.data.corruption(), recipe.data.clozes()
     if len(text) <= context:
         raise DataError(
@@ -60,14 +61,14 @@ def document_examples(
     if needed > context:
         raise DataError(
             f"data.longest {corruption.longest} needs a model.context of at least {needed}, and "
-            f"an attention that reads as far; got {context}"
+            f"an attention type that allows it; got {context}"
         )
     lines = documents_of(text, blank_lines=recipe.data.blank_lines)
     gaps: list[Gaps | None] = [cloze.gaps(line) if cloze.share else None for line in lines]
     if cloze.share and not any(gaps):
         raise DataError(
-            "data.cloze needs documents that begin with a title and a full stop, and have a phrase "
-            "with a capital behind it; set data.cloze to 0 for this corpus"
+            "data.cloze needs documents that begin with a title and a full stop, followed by a "
+            "phrase with a capital letter; set data.cloze to 0 for this corpus"
         )
     return DocumentExamples(
         [vocabulary.encode(line) for line in lines], corruption, vocabulary.mask,
@@ -78,9 +79,10 @@ def document_examples(
 
 
 def as_read(pairs: Pairs, recipe: Recipe, vocabulary: Vocabulary, unknown: str) -> Pairs:
-    """The pairs as training reads them.
+    """The pairs as training uses them.
 
-    A5 leaves out what is not ASCII; `unknown` "drop" also what the vocabulary does not have.
+    With data.ascii_questions, as in A5 (assignment 5 of Stanford CS224N), characters that are not
+    ASCII are left out; with `unknown` "drop", also characters that are not in the vocabulary.
     """
 
     def read(text: str) -> str:
@@ -94,22 +96,25 @@ def as_read(pairs: Pairs, recipe: Recipe, vocabulary: Vocabulary, unknown: str) 
 def question_examples(
     pairs: Pairs, vocabulary: Vocabulary, recipe: Recipe, settings: TrainSettings, seed: int
 ) -> QuestionExamples:
-    """The pairs as examples.
+    """Training examples from the pairs.
 
-    Raises: DataError if there are none, or for one that is empty, has an unknown character or does
-        not fit the model.
+    Raises: DataError if there is no pair, or for a pair that has an empty question or answer, has a
+        character outside the vocabulary, or does not fit the model.
     """
     if not pairs:
-        raise DataError("there are no pairs to learn from")
+        raise DataError("there are no pairs to learn from; give at least one")
     for question, answer in pairs:
         if not (question and answer):
-            raise DataError(f"nothing is left of a pair to learn from: {question!r}, {answer!r}")
-    context = recipe.model.longest
+            raise DataError(
+                f"the question or the answer is empty in a pair: {question!r}, {answer!r}; remove "
+                "the pair, or write it with other characters"
+            )
+    context = recipe.model.max_length
     longest = max(pairs, key=lambda pair: len(pair[0]) + len(pair[1]))
     if sum(map(len, longest)) + 1 > context:
         raise DataError(
-            f"a pair of {sum(map(len, longest))} symbols does not fit the model's context of "
-            f"{context}, MASK included: {longest[0][:40]!r}.."
+            f"a pair of {sum(map(len, longest))} characters and a MASK does not fit the model's "
+            f"context of {context}: {longest[0][:40]!r}..; shorten it, or use a larger context"
         )
     return QuestionExamples(
         pairs, vocabulary,

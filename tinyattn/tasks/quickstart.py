@@ -1,7 +1,7 @@
-"""Chapter 6: the whole job on a made-up world, in a few minutes.
+"""Chapter 6: the quickstart, which runs the whole job on synthetic data in a few minutes.
 
-Invent a world; pretrain on its corpus; finetune with and without that pretraining; ask both models
-about the held-out people; set them beside the best guess of all, the most common place.
+Generate a world; pretrain on its corpus; finetune with and without pretraining; ask both models
+about the held-out people; compare them with a baseline, the most common place.
 """
 
 from __future__ import annotations
@@ -27,9 +27,13 @@ def quickstart(
     overwrite: bool = False,
     say: Callable[[str], None] = lambda text: None,
 ) -> tuple[list[Row], float]:
-    """Run the job in `options.folder`; returns the rows of the table and the seconds it took.
+    """Run the job in `options.folder`; returns the rows of the table and the time in seconds.
 
-    The folder holds the world's files and three runs: pretrain, finetune and scratch.
+    The folder then contains the world's files and three runs: pretrain, finetune and scratch.
+
+    Args:
+        overwrite: whether to replace earlier files and runs in the folder.
+        say: called with the name of each part of the job when it begins.
     """
     began = time.perf_counter()
     at = {
@@ -56,17 +60,17 @@ def quickstart(
 
 
 def as_dict(rows: list[Row], seconds: float) -> dict[str, Any]:
-    """The result under the names that other programs rely on."""
+    """The result as a dictionary for JSON; other programs use its keys."""
     return {"rows": [{"name": name, **s.as_dict()} for name, s in rows], "seconds": seconds}
 
 
 def as_table(rows: list[Row], seconds: float) -> str:
-    """The result for people."""
-    lines = ["where held-out people were born   right of all   accuracy   95 % interval"]
+    """The result as a printed table."""
+    lines = ["birthplaces of held-out people     correct   accuracy    95 % interval"]
     for name, s in rows:
         low, high = s.interval
         lines.append(
-            f"  {name:28s}{s.correct:9d} of {s.total:<6d}{100 * s.accuracy:6.1f} %"
+            f"  {name:27s}{s.correct:6d} of {s.total:<6d}{100 * s.accuracy:6.1f} %"
             f"{100 * low:8.1f} to {100 * high:.1f} %"
         )
     return "\n".join([*lines, f"{seconds:.0f} seconds"])

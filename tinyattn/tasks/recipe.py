@@ -1,9 +1,9 @@
 """Chapter 6: recipes, the settings of a whole job.
 
 A recipe is a readable TOML file with one table for each part of the job: model, data, pretraining,
-finetuning, finetuning without pretraining, and penalties for heads. The package brings a few by
-name. A recipe with a `base` lists only what differs from it. A file of your own, or single
-settings, override them.
+finetuning, finetuning without pretraining, and penalties for heads. The package contains a few
+recipes. A recipe with a `base` contains only the settings that differ from that recipe. Your own
+file, or single settings, override the settings of a recipe.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from tinyattn.training.settings import SettingError, TrainSettings, build
 class DataSettings:
     """How text becomes examples."""
 
-    objective: str = "span"  # span corruption, or "next": plain next-symbol prediction
-    longest: int = 112  # see tinyattn.data.Corruption for these four
+    objective: str = "span"  # span corruption; or "next": next-token prediction
+    longest: int = 112  # this and the next three: see tinyattn.data.Corruption
     truncate: float = 1.0
     shortest: int = 4
     words: int = 0
-    cloze: float = 0.0  # the share of clozes; see tinyattn.data.Cloze for these four
+    cloze: float = 0.0  # share of clozes; see tinyattn.data.Cloze for these four
     cue: int = 3
     asked: int = 3
     inline: float = 0.0
-    length: int = 0  # positions of an example in the count of tokens; 0: the context
-    blank_lines: bool = False  # whether an empty line is a document
-    ascii_questions: bool = False  # whether finetuning drops what is not ASCII
-    validation: float = 0.1  # with "next": the share of the text kept for validation
+    length: int = 0  # tokens counted per example; 0: the context length
+    blank_lines: bool = False  # whether an empty line is a document of its own
+    ascii_questions: bool = False  # whether finetuning drops characters that are not ASCII
+    validation: float = 0.1  # with "next": the fraction of the text that is held out for validation
 
     def __post_init__(self) -> None:
         settle(self)
@@ -59,24 +59,27 @@ class DataSettings:
         self.clozes()
 
     def check_mixing(self) -> None:
-        """Raises: SettingError unless there are exercises that questions can be mixed with."""
+        """Raises: SettingError unless questions can be mixed with examples of this objective."""
         if self.objective != "span":
-            raise SettingError("questions can be mixed with the exercises of data.objective 'span'")
+            raise SettingError(
+                "questions can be mixed only with the examples of data.objective 'span'; "
+                f"got {self.objective!r}"
+            )
 
     def corruption(self) -> Corruption:
-        """How documents are cut. Raises: ValueError for a setting out of range."""
+        """The span corruption. Raises: ValueError for a setting out of range."""
         return Corruption(self.longest, self.truncate, self.shortest, self.words)
 
     def clozes(self) -> Cloze:
-        """How documents become clozes. Raises: ValueError for a setting out of range."""
+        """The cloze settings. Raises: ValueError for a setting out of range."""
         return Cloze(self.cloze, self.cue, self.asked, self.inline, self.longest)
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """All settings of a job. `model.vocabulary` is filled in when the corpus is known.
+    """All settings of a job. `model.vocabulary` is set when the corpus is known.
 
-    Raises: SettingError for a penalty that the model's attention cannot have.
+    Raises: SettingError for a penalty that the model's attention type does not support.
     """
 
     model: GPTConfig
@@ -88,16 +91,16 @@ class Recipe:
 
     def __post_init__(self) -> None:
         try:
-            self.penalty.check(self.model.mechanism[0], self.model.cannot)
+            self.penalty.check(self.model.attention_type[0], self.model.cannot)
         except ValueError as error:
             raise SettingError(str(error)) from error
 
     def model_for(self, vocabulary: int) -> GPTConfig:
-        """The model's sizes, for so many different characters."""
+        """The model's sizes, with this number of tokens in the vocabulary."""
         return replace(self.model, vocabulary=vocabulary)
 
     def tables(self) -> dict[str, dict[str, Any]]:
-        """As nested dictionaries, the shape of the TOML file."""
+        """The settings as nested dictionaries, in the form of the TOML file."""
         tables = asdict(self)
         del tables["model"]["vocabulary"]  # it follows from the corpus
         return tables
@@ -108,30 +111,30 @@ TABLES = {"model": GPTConfig, "data": DataSettings, "pretrain": TrainSettings,
 
 
 def recipe_names() -> list[str]:
-    """The recipes that come with the package."""
+    """The names of the recipes in the package."""
     files = resources.files("tinyattn.tasks").joinpath("recipes").iterdir()
     return sorted(f.name.removesuffix(".toml") for f in files if f.name.endswith(".toml"))
 
 
 def recipe_summary(name: str) -> str:
-    """What a recipe that comes with the package is for: the first sentence of its file."""
+    """The purpose of a recipe in the package: the first sentence of its file."""
     comment = _file(name).partition("\n\n")[0].replace("\n#", "").removeprefix("# ")
     return re.split(r"\.(?:\s|$)", comment)[0]
 
 
 def _file(name: str) -> str:
-    """The text of a recipe that comes with the package."""
+    """The text of a recipe in the package."""
     file = resources.files("tinyattn.tasks").joinpath("recipes", f"{name}.toml")
     return file.read_text(encoding="utf-8")
 
 
 def _named(name: str) -> dict[str, dict[str, Any]]:
-    """The tables of a recipe that comes with the package, over those of its `base` if it has one.
+    """The tables of a recipe in the package; they override those of its `base`, if it has one.
 
-    Raises: SettingError for a name that is none.
+    Raises: SettingError for an unknown name.
     """
     if name not in recipe_names():
-        file = "; a file goes beside it, as `config`" if name.endswith(".toml") else ""
+        file = "; give a file as `config`" if name.endswith(".toml") else ""
         raise SettingError(
             f"recipe must be one of {recipe_names()}; got {name!r}"
             f"{file or nearest(name, recipe_names(), otherwise=False)}"
@@ -144,10 +147,14 @@ def _named(name: str) -> dict[str, dict[str, Any]]:
 def load_recipe(
     base: str | Recipe, *, config: Path | None = None, overrides: dict[str, Any] | None = None
 ) -> Recipe:
-    """A recipe (by name, or as it is), a TOML file over it, single settings ("model.width") last.
+    """A recipe with changes from a TOML file and from single settings.
 
-    Raises: SettingError for a name, table, key or value that does not exist or does not fit;
-        DataError for a file that cannot be read.
+    Args:
+        base: a recipe, or the name of one in the package.
+        config: a TOML file that overrides settings of `base`.
+        overrides: single settings by "table.key", such as "model.width"; they override both.
+    Raises: SettingError for an unknown name, table or key, or a value that does not fit; DataError
+        for a file that cannot be read.
     """
     where, tables = ("recipe", base.tables()) if isinstance(base, Recipe) else (base, _named(base))
     if config is not None:
@@ -166,7 +173,9 @@ def load_recipe(
 def recipe_from(tables: dict[str, dict[str, Any]], where: str) -> Recipe:
     """A recipe from nested dictionaries, checked.
 
-    A recipe without a `scratch` table finetunes without pretraining as it does with.
+    Without a `scratch` table, finetuning without pretraining has the settings of `finetune`.
+
+    Args: where: where the settings come from, for error messages.
     """
     tables = {"scratch": tables.get("finetune", {}), **tables}
     if "vocabulary" in tables.get("model", {}):
@@ -182,9 +191,9 @@ def recipe_from(tables: dict[str, dict[str, Any]], where: str) -> Recipe:
 
 
 def home_of(key: str, table: str = "") -> str:
-    """`TABLE.KEY` of the setting that is called so here, or elsewhere; empty if there is none.
+    """`TABLE.KEY` of a setting, by its name here or in other libraries; empty if there is none.
 
-    Args: table: where it is looked for first.
+    Args: table: table that is searched first.
     """
     of = {table: {field.name for field in fields(kind)} for table, kind in TABLES.items()}
     name = ours(key, set().union(*of.values()))
@@ -193,18 +202,18 @@ def home_of(key: str, table: str = "") -> str:
 
 
 def _merged(tables: dict[str, Any], more: dict[str, Any], where: str) -> dict[str, Any]:
-    """The tables, where `more` says otherwise. Raises: SettingError for what is no table."""
+    """The tables, changed by those of `more`. Raises: SettingError for an unknown table."""
     for table, values in more.items():
         if table == "base":
-            raise SettingError(f"{where}: only a recipe of the package has a base; a file stands "
-                               "on the one that --recipe names")  # fmt: skip
+            raise SettingError(f"{where}: only a recipe of the package has a base; leave it out: a "
+                               "file overrides the recipe that --recipe names")  # fmt: skip
         if table not in TABLES or not isinstance(values, dict):
             raise SettingError(f"{where}: no table {table!r}{nearest(table, list(TABLES))}")
     return tables | {table: tables.get(table, {}) | values for table, values in more.items()}
 
 
 def to_toml(tables: dict[str, dict[str, Any]]) -> str:
-    """Nested dictionaries of numbers, booleans and strings as TOML."""
+    """Nested dictionaries of numbers, booleans and strings, as TOML."""
     lines = []
     for table, values in tables.items():
         lines.append(f"[{table}]")

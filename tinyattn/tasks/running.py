@@ -1,7 +1,7 @@
-"""Chapter 6: doing a job.
+"""Chapter 6: running a job.
 
-Whatever the task, a run is done in one way: it alone writes to its folder, it begins or goes on,
-and at its end the checkpoint is what can be used.
+Every task is run in the same way: the run locks its folder, begins or resumes, trains, and returns
+what its last checkpoint contains.
 """
 
 from __future__ import annotations
@@ -26,16 +26,25 @@ from tinyattn.tasks.task import Job, Run, task_of
 from tinyattn.training.checkpoint import Checkpoint, CheckpointError
 from tinyattn.training.fit import Fit
 from tinyattn.training.ranks import ALONE, Ranks
-from tinyattn.training.settings import SettingError, missing_products
+from tinyattn.training.settings import SettingError, why_no_precision
 
-MEASURES = 10  # in a run, evenly spread
+MEASURES = 10  # per run, evenly spaced
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Where and how to run. The seed changes what is learned; device and workers its last bits.
+    """Where and how to run.
 
-    Raises: ValueError for a seed or a number of workers out of range; a GPU has one.
+    Args:
+        folder: folder of the run.
+        seed: seed of the run. It changes what is learned; device and workers change only rounding.
+        device: "cpu" or "cuda".
+        workers: number of threads; by default one per core; 1 on a GPU.
+        resume: whether to continue the run in the folder.
+        ranks: the processes that share the run.
+        on_start: called with the steps done and the total, before the first step.
+        on_step: as in `Fit`.
+    Raises: ValueError for a seed or a number of workers out of range.
     """
 
     folder: Path
@@ -53,15 +62,15 @@ class RunOptions:
             whole("workers", self.workers, 1, MOST_WORKERS if self.device == "cpu" else 1)
 
     def alone(self) -> AbstractContextManager[None]:
-        """Inside, nobody else writes to the folder; see `alone_in`."""
+        """A context manager in which no other process writes to the folder; see `alone_in`."""
         return alone_in(self.folder, resume=self.resume, ranks=self.ranks)
 
 
 def train(make: Callable[[], Job], options: RunOptions) -> Any:
-    """Do the job that `make` returns; its run, as `load` gives it, is kept in `options.folder`.
+    """Run the job that `make` returns, in `options.folder`; returns the run as `load` does.
 
-    Raises: SettingError if another process is writing there; CheckpointError if the run that should
-        go on is another one; and what `make` and `Fit` raise.
+    Raises: SettingError if another process is writing there; CheckpointError if the run to resume
+        is a different one; and what `make` and `Fit` raise.
     """
     with options.alone():
         return _done(make(), options)
@@ -69,19 +78,19 @@ def train(make: Callable[[], Job], options: RunOptions) -> Any:
 
 def _done(job: Job, options: RunOptions) -> Run:
     total = job.settings.total_steps(job.data.batches_per_epoch)
-    about = {**job.about, "formulas": switched_off()}  # on which the last bits depend
+    about = {**job.about, "formulas": switched_off()}  # they change the rounding
     resume: Checkpoint | None = None
     done = 0
     if options.resume:
         begun = load(options.folder, device=options.device)
         if other := _differences(job, options.seed, begun):
             raise CheckpointError(
-                f"{options.folder}: holds a run with {', '.join(other)}; ask for the same to go on "
-                "with it, or take another folder"
+                f"{options.folder}: holds a run with {', '.join(other)}; use the same settings to "
+                "resume it, or another folder"
             )
         resume, done = begun.checkpoint, int(begun.about["step"])
     options.ranks.agree(f"{__version__} {about} {options.seed} {done} {total}")
-    if options.resume and done >= total:  # nothing left to do, and nothing to write down
+    if options.resume and done >= total:  # nothing left to do or to write
         return begun
     job.model.to(options.device)
     options.on_start(done, total)
@@ -92,19 +101,19 @@ def _done(job: Job, options: RunOptions) -> Run:
         measure=task_of(about["stage"]).measure(job) if options.ranks.writes else None,
         measure_every=max(1, total // MEASURES), ranks=options.ranks, on_step=options.on_step,
     )  # fmt: skip
-    if why := missing_products(get_device(options.device).xp, job.settings.products):
+    if why := why_no_precision(get_device(options.device).xp, job.settings.matmul_precision):
         raise SettingError(why)
     try:
         fit.run(job.model, job.loss, job.data, resume)
     except MemoryError as error:
-        fits = getattr(error, "fits", 0)  # of a batch's texts, if it was too large for a GPU
+        fits = getattr(error, "fits", 0)  # sequences, if a batch was too large for a GPU
         advice = f": --set {job.table}.batch={fits}" if fits else ""
         raise MemoryError(f"{error}{advice}") from error
     return load(options.folder, device=options.device)
 
 
 def _differences(job: Job, seed: int, begun: Run) -> list[str]:
-    """In what a run that should go on differs from the one that was begun."""
+    """The differences between this job and the run that should be resumed."""
     now, then = {**job.about, "seed": seed}, begun.about
     values = {
         f"model.{key}": (value, then["model"].get(key)) for key, value in now["model"].items()
@@ -130,7 +139,7 @@ def pretrain(
     questions: Pairs | None = None,
     unknown: str = "error",
 ) -> Trained:
-    """Train a new model on a corpus. See `knowledge.pretraining`, and `train`."""
+    """Train a new model on a corpus. See `knowledge.pretraining` and `train`."""
     run: Trained = train(
         lambda: knowledge.pretraining(text, recipe, options.seed, questions, unknown), options
     )
@@ -146,7 +155,7 @@ def finetune(
     text: str | None = None,
     unknown: str = "error",
 ) -> Trained:
-    """Teach a model to answer questions. See `knowledge.finetuning`, and `train`."""
+    """Train a model to answer questions. See `knowledge.finetuning` and `train`."""
     run: Trained = train(
         lambda: knowledge.finetuning(pairs, recipe, options.seed, start, text, unknown), options
     )

@@ -1,14 +1,15 @@
 """Chapter 6: run folders.
 
-A run is a folder: `config.toml` says what was asked for, `metrics.jsonl` what happened, and
-`checkpoint.safetensors` holds what was learned, with all that is needed to use it alone.
+A run is a folder: `config.toml` contains the settings, `metrics.jsonl` the log, and
+`checkpoint.safetensors` the trained parameters, with all that is needed to use them.
 
-The files in a folder are always of one run. One that is to take the place of another (--overwrite)
-leaves it whole until it keeps its first checkpoint; then all its files come at once, and answers
-and curves of the earlier model go. So what is resumed is the run whose files are there; and if a
-process was killed before that first checkpoint, --resume refuses to take the earlier run for the
-one that was begun (lock.py). A run that broke off before its first checkpoint, where no other lay,
-leaves only its configuration and its log: it may be begun again.
+All files in a folder belong to one run. A run that replaces another one (--overwrite) leaves the
+earlier files complete until its first checkpoint. Then all its files are written at once, and
+answers and curves of the earlier model are removed. So --resume always continues the run whose
+files are there. If a process was killed before that first checkpoint, --resume refuses to continue
+the earlier run in place of the new one (lock.py). A run that was killed before its first
+checkpoint, where there was no earlier run, leaves only its configuration and its log. It may be
+begun again.
 """
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ CONFIG, PREDICTIONS, CURVES = "config.toml", "predictions.tsv", "curves.png"
 RUN_FILES = CONFIG, METRICS, CHECKPOINT, PREDICTIONS, CURVES
 
 HEADER: dict[str, type] = {"stage": str, "seed": int, "step": int, "steps": int, "model": dict}
-"""What every run's checkpoint says of itself, and as what."""
+"""The keys of every checkpoint's header, with their types."""
 
 
 def load(path: str | Path, *, device: str = "cpu") -> Run:
-    """What a run folder or a checkpoint file holds, whatever its task; the model is on `device`.
+    """The run in a run folder or checkpoint file, of any task; its model is on `device`.
 
-    Raises: CheckpointError if it is missing, damaged or not ours, with all that is wrong.
+    Raises: CheckpointError, with the reason, if it is missing, damaged or not of tinyattn.
     """
     file = checkpoint_in(path)
     if not file.exists():
@@ -67,9 +68,9 @@ def load(path: str | Path, *, device: str = "cpu") -> Run:
 
 
 def load_run(path: str | Path, *, device: str = "cpu") -> Trained:
-    """The GPT over characters in a run folder or checkpoint file, on `device`.
+    """The character-level GPT in a run folder or checkpoint file, on `device`.
 
-    Raises: CheckpointError as `load`, and if it holds another model.
+    Raises: CheckpointError as `load`, and if the file contains another kind of model.
     """
     run = load(path, device=device)
     if not isinstance(run, Trained):
@@ -78,52 +79,55 @@ def load_run(path: str | Path, *, device: str = "cpu") -> Trained:
 
 
 def checkpoint_in(path: str | Path) -> Path:
-    """The checkpoint of a run folder; or the path itself, if it is none."""
+    """The checkpoint of a run folder; the path itself if it is not a folder."""
     path = Path(path)
     return path / CHECKPOINT if path.is_dir() else path
 
 
 def check_room(config: Any, saved: Checkpoint) -> None:
-    """See that a model of these sizes can be in a checkpoint, before one is made: a wrong number
-    could ask for more memory than there is.
+    """Check that a checkpoint can contain a model of these sizes, before the model is created: a
+    wrong size could need more memory than there is.
 
-    Raises: ValueError.
+    Raises: ValueError if it cannot.
     """
-    least = config.layers * config.width**2  # a feed-forward layer alone has more
+    least = config.layers * config.width**2  # the feed-forward network alone has more
     if least > sum(array.size for array in saved.group("model").values()):
         raise ValueError(f"model: {config.layers} layers of width {config.width} have more "
                          "parameters than it holds")  # fmt: skip
 
 
 def load_parameters(model: Module, saved: Checkpoint) -> None:
-    """Take over a checkpoint's parameters.
+    """Load a checkpoint's parameters into a model.
 
-    Raises: ValueError with all that do not fit, or that are not finite; and for arrays that are
-        neither parameters nor an optimiser's.
+    Raises: ValueError with all parameters that do not fit, for one that is not finite, and for an
+        array that is neither a parameter nor optimizer state.
     """
     model.load_state(saved.group("model"))
     for name, values in model.state().items():
         if not np.isfinite(values).all():
-            raise ValueError(f"{name} is not finite (NaN): it was not trained well")
+            raise ValueError(f"{name} is not finite (NaN): its training failed")
     for name in saved.arrays:
         if not name.startswith(("model.", "optimizer.")):
-            raise ValueError(f"{name} belongs to no model and no optimiser")
+            raise ValueError(f"{name} belongs to no model and no optimizer")
 
 
 def open_run(
     folder: str | Path, *, overwrite: bool, resume: bool = False, resumable: bool = False
 ) -> Path:
-    """A folder that a run may be written to. Nothing changes until the run begins.
+    """Check that a run may be written to a folder, and return it. Nothing is changed.
 
-    Args: resumable: whether the caller could go on with a run that is there.
-    Raises: SettingError if a run with a checkpoint is there already, or what may be somebody's own
-        files of such names, and neither overwrite nor resume is asked for; or if there is nothing
-        to resume.
+    Args:
+        overwrite: whether to replace an earlier run.
+        resume: whether to continue an earlier run.
+        resumable: whether the caller's command has --resume.
+    Raises: SettingError if the folder contains a run with a checkpoint, or files of such names that
+        may be the user's own, and neither overwrite nor resume is True; or if there is nothing to
+        resume.
     """
     folder = Path(folder)
     there = [name for name in RUN_FILES if os.path.lexists(folder / name)]
     if CHECKPOINT in there and not (overwrite or resume):
-        go_on = "--resume to go on with it, " if resumable else ""
+        go_on = "--resume to continue it, " if resumable else ""
         raise SettingError(
             f"{folder} holds a run already; use {go_on}--overwrite to start again, or another --out"
         )
@@ -141,14 +145,14 @@ def open_run(
 
 
 def _is_ours(config: Path) -> bool:
-    """Whether a configuration is one that `run_files` wrote, and nobody has changed since."""
-    if not config.is_file():  # a pipe, say, which would let us wait
+    """Whether `run_files` wrote this configuration, and it has not been changed since."""
+    if not config.is_file():  # such as a pipe, which would block
         return False
     try:
         text = config.read_text(encoding="utf-8")
         tables = tomllib.loads(text)
         return tables.keys() >= {"model", "penalty"} and text == to_toml(tables)
-    except (OSError, ValueError, RecursionError, AttributeError):  # the last: a key of no table
+    except (OSError, ValueError, RecursionError, AttributeError):  # the last: a key outside a table
         return False
 
 
@@ -157,14 +161,14 @@ def held_run(
     folder: str | Path, *, overwrite: bool, resume: bool = False, resumable: bool = False,
     ranks: Ranks = ALONE,
 ) -> Iterator[Path]:  # fmt: skip
-    """`open_run` for a folder that nobody else may write to before the end. See `alone_in`."""
+    """`open_run` as a context manager that locks the folder until its end. See `alone_in`."""
     with alone_in(folder, resume=resume, ranks=ranks):
         yield open_run(folder, overwrite=overwrite, resume=resume, resumable=resumable)
 
 
 @contextmanager
 def held_runs(folders: Iterable[Path], *, overwrite: bool) -> Iterator[None]:
-    """`held_run` for all folders of a job, before any of its work."""
+    """`held_run` for all folders of a job, before its work begins."""
     with ExitStack() as held:
         for folder in folders:
             held.enter_context(held_run(folder, overwrite=overwrite))
@@ -174,9 +178,9 @@ def held_runs(folders: Iterable[Path], *, overwrite: bool) -> Iterator[None]:
 def run_files(
     folder: Path, tables: dict[str, dict[str, Any]], *, resume: bool = False
 ) -> dict[Path, Content]:
-    """What the files of a run that begins become, but for its log and its checkpoint.
+    """The contents of a run's files when it begins, except its log and its checkpoint.
 
-    Args: resume: whether it goes on; then an earlier model's answers and curves are its own.
+    Args: resume: whether the run continues; its earlier answers and curves are then kept.
     """
     old = () if resume else (PREDICTIONS, CURVES)
     return {folder / CONFIG: to_toml(tables), **{folder / name: None for name in old}}

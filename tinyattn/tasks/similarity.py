@@ -1,8 +1,8 @@
-"""Chapter 6: answers that go by the name.
+"""Chapter 6: a permutation test for answers that follow a similar name.
 
-Asked about somebody new, a model may think of somebody it was taught about whose name is similar,
-and give that person's place. If so, its wrong answers are the birthplaces of the nearest names more
-often than chance would have it. What follows says what is near, and how much is chance.
+Asked about a new person, a model may answer with the birthplace of a training person whose name is
+similar. Then its wrong answers equal the birthplace of the nearest name more often than by chance.
+This file defines the nearest name, and computes how many such answers chance would give.
 """
 
 from __future__ import annotations
@@ -12,23 +12,28 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tinyattn.noise import generator
+from tinyattn.rng import generator
 
 SHUFFLES = 1999
-"""Random reassignments behind a p-value, which is then a multiple of 1/2000."""
+"""Number of random permutations for a p-value, which is then a multiple of 1/2000."""
 
 
 @dataclass(frozen=True)
 class Probe:
-    """How many of some answers are the birthplace of the most similar training name.
+    """How many answers equal the birthplace of the most similar training name.
 
-    `chance` is how many would be on average if training names got their places anew at random,
-    `low` to `high` holds 95 % of such reassignments, and in a share `p` there are as many as
-    `hits`, or more.
+    The chance level comes from random permutations of the birthplaces among the training names.
+
+    Args:
+        total: number of answers.
+        hits: answers that equal the birthplace of the most similar name.
+        chance: mean number of hits over the permutations.
+        low, high: range that contains 95 % of the permutations.
+        p: fraction of permutations with at least as many hits as observed.
     """
 
     total: int
-    hits: float  # a tie between names counts in part
+    hits: float  # a tie between names counts as a fraction
     chance: float
     low: float
     high: float
@@ -36,12 +41,13 @@ class Probe:
 
 
 def nearest(questions: Sequence[str], known: Sequence[str]) -> list[np.ndarray]:
-    """For each question, which of the known ones are most similar to it, apart from itself.
+    """For each question, the indices of the known questions that are most similar to it.
 
-    Similarity is the Dice coefficient of their sets of three successive characters: twice the
-    number in common, over the sum of their sizes. What all questions begin and end with is left
-    out, so names are compared. If several are most similar, all are returned; so a question that
-    has nothing in common with any is as near to each.
+    Similarity is the Dice coefficient of the sets of trigrams (three successive characters): twice
+    the number of common trigrams, over the sum of the sizes. The beginning and the end that all
+    questions share are removed, so names are compared. Of equally similar questions all are
+    returned: all known ones, if a question has no trigram in common with any. A question is not
+    compared with itself.
 
     Source: Angell and others 1983, who correct misspelt words by trigrams and this coefficient.
     """
@@ -68,7 +74,7 @@ def nearest(questions: Sequence[str], known: Sequence[str]) -> list[np.ndarray]:
 
 
 def _names(questions: Sequence[str]) -> list[str]:
-    """What questions differ in: each without the beginning and the end that all of them share."""
+    """The part in which questions differ: without the beginning and the end that all share."""
     start = _shared_start(questions)
     rest = [question[start:] for question in questions]
     end = _shared_start([text[::-1] for text in rest])
@@ -76,14 +82,14 @@ def _names(questions: Sequence[str]) -> list[str]:
 
 
 def _shared_start(texts: Sequence[str]) -> int:
-    """How many characters at the beginning are the same in all texts."""
-    first, last = min(texts), max(texts)  # in the alphabet: what these two share, all do
+    """The number of characters at the beginning that are the same in all strings."""
+    first, last = min(texts), max(texts)  # in alphabetical order: what these two share, all share
     return next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b),
                 len(first))  # fmt: skip
 
 
 def _trigrams(name: str) -> set[str]:
-    """With a space at either end, so that the first and the last letter count as such."""
+    """The trigrams of a name with a space at both ends, so that first and last letters matter."""
     padded = f" {name} "
     return {padded[i : i + 3] for i in range(len(padded) - 2)}
 
@@ -91,49 +97,50 @@ def _trigrams(name: str) -> set[str]:
 def probe(
     answers: Sequence[str], near: Sequence[np.ndarray], homes: Sequence[str], *, seed: int = 0
 ) -> Probe:
-    """How many answers are the birthplace of their nearest training name.
+    """Count the answers that equal the birthplace of their nearest training name, and test that.
 
-    Where several names are nearest, the answer counts as the share of them that has it as its
-    birthplace: what one of them, drawn at random, would give on average.
+    If several names are nearest, the answer counts as the fraction of them with this birthplace:
+    the mean for one of them, chosen at random.
 
-    If names and places in training had nothing to do with each other, their pairing could be any.
-    So the places are dealt out to the training names anew, SHUFFLES times, while answers and
-    neighbours stay. The mean of all such deals is exact: each name gets a place as often as it
-    occurs. The observed deal counts as one of them, hence p is never 0.
-
-    Raises: ValueError unless there is a `near` for each answer, of indices below len(homes).
-    Source: Phipson and Smyth 2010 for p.
+    Null hypothesis: the answers are independent of the pairing of names and places in training. So
+    the places are permuted among the training names, SHUFFLES times; answers and nearest names
+    stay. The mean over all permutations is exact, since each name gets each place in proportion to
+    its frequency. The observed pairing counts as one permutation, hence p is never 0.
 
     Args:
-        near: for each answer, indices into `homes`; an answer that has none is left out.
+        answers: the answers to test.
+        near: for each answer, indices into `homes`; an answer without any is left out.
         homes: the places of the training pairs.
+        seed: seed of the permutations.
+    Raises: ValueError unless each answer has an entry in `near`, with indices below len(homes).
+    Source: Phipson and Smyth 2010 for p.
     """
     _check_near(answers, near, homes)
     compared = [(answer, rows) for answer, rows in zip(answers, near, strict=True) if len(rows)]
     column_of = {place: k for k, place in enumerate(sorted(set(homes)))}
     home_N = np.array([column_of[place] for place in homes], dtype=int)
-    weight_NM = np.zeros((len(homes), len(column_of)))  # what a hit of name n with place m counts
+    weight_NM = np.zeros((len(homes), len(column_of)))  # what counts if name n has place m
     for answer, rows in compared:
         if answer in column_of:
             weight_NM[rows, column_of[answer]] += 1 / len(rows)
     used = np.flatnonzero(weight_NM.any(axis=1))
     if not len(used):
         return Probe(len(compared), 0.0, 0.0, 0.0, 0.0, 1.0)
-    hits = weight_NM[used, home_N[used]].sum().round(9)  # sums of thirds differ in last bits
+    hits = weight_NM[used, home_N[used]].sum().round(9)  # rounding errors of thirds
     share_M = np.bincount(home_N, minlength=len(column_of)) / len(homes)
     chance = (weight_NM.sum(axis=0) @ share_M).round(9)
     rng = generator(seed)
-    dealt = np.array([  # by sorting, since NumPy may change how it shuffles
+    permuted = np.array([  # by sorting, since NumPy may change how it shuffles
         weight_NM[used, home_N[np.argsort(rng.random(len(homes)))[used]]].sum()
         for _ in range(SHUFFLES)
     ]).round(9)  # fmt: skip
-    low, high = np.quantile(dealt, [0.025, 0.975], method="inverted_cdf")
-    p = (1 + np.count_nonzero(dealt >= hits)) / (1 + SHUFFLES)
+    low, high = np.quantile(permuted, [0.025, 0.975], method="inverted_cdf")
+    p = (1 + np.count_nonzero(permuted >= hits)) / (1 + SHUFFLES)
     return Probe(len(compared), float(hits), float(chance), float(low), float(high), p)
 
 
 def _check_near(answers: Sequence[str], near: Sequence[np.ndarray], homes: Sequence[str]) -> None:
-    """Raises: ValueError unless there is a `near` for each answer, of indices below len(homes)."""
+    """Raises: ValueError unless each answer has an entry in `near`, with valid indices."""
     if len(answers) != len(near):
         raise ValueError(
             f"probe: near must have an entry for each of {len(answers)} answers; got {len(near)}"
@@ -141,6 +148,6 @@ def _check_near(answers: Sequence[str], near: Sequence[np.ndarray], homes: Seque
     used = np.concatenate([np.zeros(0, dtype=int), *near])
     if used.size and (used.min() < 0 or used.max() >= len(homes)):
         raise ValueError(
-            f"probe: near must hold indices of the {len(homes)} homes; "
+            f"probe: near must contain indices of the {len(homes)} homes; "
             f"got {used.min()} to {used.max()}"
         )

@@ -1,11 +1,10 @@
 """Chapter 5: what a task is.
 
-A model learns because somebody says what to learn, and how good it became. A task says it: how a
-file becomes examples, which loss a model is to lower, how its answers are scored, and what a
-checkpoint holds so that the model can be used again. All else (run folders, locks, checkpoints,
-resuming, the commands `train` and `score`) is the same for every task. A new one is a file with a
-`Task` in it, and a line in TASKS. Next: from corpus and questions to the batches of every epoch
-(tasks/examples.py).
+A task defines what a model learns: how a file becomes training examples, which loss is minimised,
+how a trained model is scored, and what a checkpoint holds so that the model can be used again.
+Everything else (run folders, locks, checkpoints, resuming, the commands `train` and `score`) is the
+same for every task. A new task is a file with a `Task` in it, and a line in TASKS. Next: training
+examples and the batches of an epoch (tasks/examples.py).
 """
 
 from __future__ import annotations
@@ -27,23 +26,24 @@ if TYPE_CHECKING:
 
 TASKS = {
     "knowledge": "tinyattn.tasks.evaluation",
-    "parse": "tinyattn.parsing.task",
+    "parse": "tinyattn.parsing.parse_task",
 }
-"""Every task by name, and the module that has it as TASK. It is imported when it is asked for: a
-task may stand behind this chapter, and costs nothing before."""
+"""Every task by name, and the module that defines it as TASK. The module is imported at its first
+use, since it may come after this chapter, and importing it takes time."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """All that one run needs: what a task makes of its data and of a recipe.
+    """All that one run needs. A task makes it from its data and a recipe.
 
     Args:
-        about: what the checkpoint is to say as JSON, with "stage" and "model" among it.
-        tables: the settings that the run's configuration file shows.
-        table: that of `settings` among them.
-        decides: tables and keys of the settings that decide which examples a step gets.
-        texts: what else in `about` must be the same for a run to go on, and how an error calls it.
-        held_out: what is not learned from, and looked at now and then.
+        about: the header of the checkpoint, as JSON; its keys include "stage" and "model".
+        tables: the settings that the run's configuration file contains, table by table.
+        table: the name of the table that contains `settings`.
+        decides: table and key of each setting that decides which examples a step gets.
+        texts: other keys of `about` whose values must be the same to resume a run, each with the
+            words for an error message.
+        held_out: a batch for validation; its loss is measured now and then during the run.
         corpus_tokens: see `TrainSettings.make_schedule`.
     """
 
@@ -69,22 +69,22 @@ class Run(Protocol):
 
     @property
     def recipe(self) -> Any:
-        """That which it was trained by, to go on with. Raises: CheckpointError if there is none."""
+        """The recipe by which it was trained. Raises: CheckpointError if there is none."""
 
     @property
     def tables(self) -> dict[str, Any]:
-        """The settings that it was trained with, as `Job.tables`."""
+        """The settings with which it was trained, as `Job.tables`."""
 
 
 class Task(ABC):
-    """What there is to learn, and how good a model became.
+    """What a model learns, and how it is scored.
 
     Args:
-        name: in TASKS.
-        stages: what its checkpoints may say as their stage, if that is not the name alone.
-        holds: what an error calls a checkpoint of this task.
-        header: what its checkpoints say besides HEADER (runs.py), and as what.
-        may_lack: texts that a checkpoint may lack.
+        name: its name in TASKS.
+        stages: the stages that its checkpoints may have; if empty, the name alone.
+        holds: what a checkpoint of this task contains, in words for an error message.
+        header: keys in its checkpoints' headers besides HEADER (runs.py), and their types.
+        may_lack: further keys, which may be missing, and their types.
     """
 
     name: ClassVar[str]
@@ -95,41 +95,41 @@ class Task(ABC):
 
     @abstractmethod
     def job(self, path: Path, recipe: Any, seed: int) -> Job:
-        """What a new model is to learn from a file, with the model and `pretrain` of a recipe.
+        """The job of training a new model on a file, with the model and `pretrain` of a recipe.
 
-        Raises: DataError if the file cannot be learnt from, SettingError if the recipe cannot.
+        Raises: DataError if the file cannot be used, SettingError if the recipe cannot.
         """
 
     def measure(self, job: Job) -> Callable[[], dict[str, float]] | None:
-        """What is to be looked at now and then while a job is done, and logged beside the loss."""
+        """A function to call now and then during a job; its results are logged beside the loss."""
         return None
 
     @abstractmethod
     def open(self, file: Path, saved: Checkpoint) -> Run:
-        """The model in a checkpoint whose header is as it should be.
+        """The trained model in a checkpoint, whose header has been checked.
 
         Raises: ValueError, TypeError, MemoryError, SettingError, DataError or CheckpointError if it
-            does not fit.
+            does not fit this program.
         """
 
     @abstractmethod
     def score(self, run: Any, path: Path, workers: int | None = None) -> tuple[dict[str, Any], str]:
-        """How good a model is at a file that it has not seen: for programs, and for people.
+        """The score of a model on a file that it was not trained on: as values, and as text.
 
-        Raises: DataError if it cannot be judged by that.
+        Raises: DataError if the file cannot be used for that.
         """
 
 
 def task_called(name: str) -> Task:
-    """The task that TASKS calls so."""
+    """The task with this name in TASKS."""
     task: Task = import_module(TASKS[name]).TASK
     return task
 
 
 def task_of(stage: str) -> Task:
-    """The task whose checkpoints have this stage. Raises: ValueError if it is that of none."""
+    """The task whose checkpoints have this stage. Raises: ValueError if there is none."""
     for name in TASKS:
         task = task_called(name)
         if stage in (task.stages or (name,)):
             return task
-    raise ValueError(f"its stage {stage!r} is that of no task; there are {', '.join(TASKS)}")
+    raise ValueError(f"its stage {stage!r} belongs to no task; the tasks are {', '.join(TASKS)}")

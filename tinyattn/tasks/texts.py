@@ -1,7 +1,7 @@
-"""Chapter 6: tasks whose model is a GPT over characters.
+"""Chapter 6: tasks whose model is a character-level GPT.
 
-All are opened in the same way, and all log the same while they train: the heads' entropy and
-distance, and the loss on a text that is held out.
+All such tasks load checkpoints in the same way, and log the same values during training: entropy
+and distance of the attention heads, and the loss on held-out text.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from tinyattn.tensor import Tensor
 from tinyattn.training.checkpoint import Checkpoint, check_header
 from tinyattn.training.settings import build
 
-WATCHED = 8, 128  # examples, and positions in them, whose attention weights are looked at
-TOGETHER = 1024  # positions of held-out text, about, that are looked at together
+SAMPLE = 8, 128  # examples, and positions of each, whose attention weights are measured
+TOGETHER = 1024  # positions of held-out text in one forward pass, about
 
 
 class TextTask(Task):
-    """A task whose model is a GPT over characters."""
+    """A task whose model is a character-level GPT."""
 
-    holds = "a model of texts"
+    holds = "a language model"
     header: ClassVar[dict[str, type]] = {"vocabulary": str, "recipe": dict, "documents": int}
     may_lack: ClassVar[dict[str, type]] = {"data": str, "questions": str, "pretrained_on": str}
 
     def open(self, file: Path, saved: Checkpoint) -> Trained:
-        """The model with its vocabulary and its recipe."""
+        """The model in a checkpoint, with its vocabulary and its recipe."""
         tables = saved.about["recipe"]
         check_header(file, tables, dict.fromkeys(tables, dict), "its recipe's")
         config = build(GPTConfig, dict(saved.about["model"]), "model")
@@ -50,26 +50,28 @@ class TextTask(Task):
         return Trained(model, vocabulary, recipe, saved.about, saved)
 
     def measure(self, job: Job) -> Callable[[], dict[str, float]]:
-        """The entropy and the capped distance of the heads, and the loss on what is held out."""
+        """A function that measures the heads' entropy and distance, and the held-out loss."""
         model, held_out = job.model, job.held_out
         assert isinstance(model, GPT)
         first = job.data.epoch(0)[0]
-        rows, positions = WATCHED  # few, since weights are T × T also where attention is not
+        rows, positions = SAMPLE  # few, since all weights (T × T) are computed for it
         sample = Batch(first.inputs[:rows, :positions], first.targets[:rows, :positions])
 
-        def look() -> dict[str, float]:
-            watch: list[Tensor] = []
+        def statistics() -> dict[str, float]:
+            attention_weights: list[Tensor] = []
             with no_grad():
-                model(sample.inputs, watch=watch)
+                model(sample.inputs, attention_weights=attention_weights)
                 counts = asarray(sample.targets != PAD, device=model.device)
-                heads = head_statistics(watch, counts, job.tables["penalty"]["cap"], model.cannot)
+                heads = head_statistics(
+                    attention_weights, counts, job.tables["penalty"]["cap"], model.cannot
+                )
             return heads | ({"validation": _loss(model, held_out)} if held_out else {})
 
-        return look
+        return statistics
 
 
 def _loss(model: GPT, batch: Batch) -> float:
-    """The mean loss over a batch, in nats a character."""
+    """The mean loss over a batch, in nats per token."""
     loss = language_model_loss(model)
     with no_grad():
         parts = batch.split(-(-batch.inputs.size // TOGETHER))

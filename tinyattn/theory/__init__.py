@@ -1,4 +1,4 @@
-"""Chapter 7: what attention can and cannot do: five answer sheets, checked on this engine."""
+"""Chapter 7: what attention can do. The claims of five answer sheets are checked by programs."""
 
 from tinyattn.theory.weights import (
     imbalance,
@@ -72,7 +72,7 @@ from tinyattn.theory.finding import Finding
 from tinyattn.theory.lab import Lab
 from tinyattn.theory.claim import Claim, Result, Verdict, judge
 from tinyattn.theory.remarks import REMARKS, Remark
-from tinyattn.theory.registry import CLAIMS, errata, judge_all
+from tinyattn.theory.all_claims import CLAIMS, errata, judge_all
 
 __all__ = [
     "CLAIMS", "REMARKS", "Claim", "Finding", "Lab", "LogitNormal", "Parts", "Remark", "Result",

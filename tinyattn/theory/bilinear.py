@@ -1,8 +1,8 @@
-"""Chapter 7: one matrix for two, in the sheet's own letters.
+"""Chapter 7: query and key matrices merged into one, in the notation of an answer sheet.
 
-Sheet 003 writes head k's maps as W^Q[k, I, J] and W^K[k, I, J], J the model's width and I the
-head's. attention/bilinear.py merges whole blocks; here is the equation alone
-(derivations/15_bilinear.md).
+Sheet 003 calls the matrices of head k W^Q[k, I, J] and W^K[k, I, J]; J is the width of the model
+(d_model), I that of a head. attention/bilinear.py merges whole blocks; this file has the equation
+alone (derivations/15_bilinear.md).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tinyattn.tensor import Tensor
 
 
 def merged_matrix(w_q: Tensor, w_k: Tensor) -> Tensor:
-    """W̃ in place of W^Q and W^K.
+    """W̃, the product of W^Q and W^K.
 
     Forward: W̃[k, j_1, j_2] = (1/√I) Σ_i W^Q[k, i, j_1] W^K[k, i, j_2]
     Shapes:  (K, I, J), (K, I, J) -> (K, J, J)
@@ -27,7 +27,7 @@ def merged_matrix(w_q: Tensor, w_k: Tensor) -> Tensor:
 
 
 def head_weights(x: Tensor, w_q: Tensor, w_k: Tensor) -> Tensor:
-    """Attention of every head from queries and keys.
+    """The attention weights of every head, from queries and keys.
 
     Forward: α[k, t_1, t_2] = softmax over t_2 of (1/√I) Query[k, t_1, I] Key[k, t_2, I]
     Shapes:  x (T, J), matrices (K, I, J) -> (K, T, T)
@@ -41,12 +41,12 @@ def head_weights(x: Tensor, w_q: Tensor, w_k: Tensor) -> Tensor:
 
 
 def merged_weights(x: Tensor, merged: Tensor) -> Tensor:
-    """The same attention from the one matrix.
+    """The same attention weights, from the merged matrix.
 
     Forward: α[k, t_1, t_2] = softmax over t_2 of L[t_1, J_1] W̃[k, J_1, J_2] L[t_2, J_2]
     Shapes:  x L (T, J), merged W̃ (K, J, J) -> (K, T, T)
     Raises:  ValueError unless they have these shapes
-    Source:  sheet 003, problem 5 (a), with t_2 in the second place
+    Source:  sheet 003, problem 5 (a), with t_2 as the second position
     """
     if merged.ndim != 3 or merged.shape[1] != merged.shape[2]:
         raise ValueError(f"merged_weights: merged must be (K, J, J); got {merged.shape}")
@@ -55,10 +55,10 @@ def merged_weights(x: Tensor, merged: Tensor) -> Tensor:
 
 
 def effective_parameters(width: int, head_width: int) -> int:
-    """In how many directions W̃ can move when all 2IJ numbers of one head's W^Q and W^K may.
+    """The number of degrees of freedom of W̃; W^Q and W^K of one head have 2IJ parameters.
 
-    Forward: I (2J - I) for I = head_width up to J = width, and J² above: so many numbers has a
-             matrix of rank I. The other I² of the 2IJ are changes W^Q -> G W^Q, W^K -> G⁻ᵀ W^K
+    Forward: I (2J - I) for I = head_width up to J = width, and J² above: the dimension of the
+             matrices of rank I. The other I² are changes W^Q -> G W^Q, W^K -> G⁻ᵀ W^K
     Raises:  ValueError for a width below 1
     Source:  derivations/15_bilinear.md
     """
@@ -77,6 +77,6 @@ def _check_maps(where: str, w_q: Tensor, w_k: Tensor) -> None:
 
 
 def _check_words(where: str, x: Tensor, matrices: Tensor) -> None:
-    """Raises: ValueError unless x is (T, J), J what the matrices take."""
+    """Raises: ValueError unless x is (T, J), with the J of the matrices."""
     if x.ndim != 2 or x.shape[1] != matrices.shape[-1]:
         raise ValueError(f"{where}: x must be (T, {matrices.shape[-1]}); got {x.shape}")

@@ -1,9 +1,9 @@
-"""Chapter 7: a claim, and what becomes of it.
+"""Chapter 7: a claim and its verdict.
 
-Each claim of the sheets has a verdict, and two checks that must bear it out. `literal` is the claim
-as it stands in the sheet; on its `witness` it has to fail. `corrected` is what is true instead; it
-has to hold for everything in its domain. What is simply true needs only the second. So the table of
-errors is printed from what the checks find.
+Each claim of the answer sheets (students' published solutions) has a verdict and two checks. The
+`literal` check tests the claim as printed; it must fail on its `witness`, a counterexample. The
+`corrected` check tests the true statement; it must pass for all arguments in its domain. A claim
+that is true needs only the second. The table of errors is printed from the results of the checks.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from tinyattn.theory.finding import Finding, shown
 from tinyattn.theory.lab import Domain, Lab
 
 Check = Callable[..., Finding]
-"""A function of a Lab and of named arguments."""
+"""A function of a Lab and named arguments."""
 
 DRAWS = 12
-"""How often `corrected` is tried."""
+"""The number of random draws on which `corrected` is tried."""
 
 LETTERS = {
     "alpha": "α",
@@ -38,11 +38,11 @@ LETTERS = {
     "c1": "c_1",
     "c2": "c_2",
 }
-"""How arguments are written whose names cannot be."""
+"""The printed symbols of arguments whose Python names are different."""
 
 
 class Verdict(StrEnum):
-    """What is to be said about a claim."""
+    """Whether a claim is true."""
 
     TRUE = "TRUE"
     CONDITIONAL = "TRUE WITH CONDITIONS"
@@ -55,38 +55,38 @@ TRUE, CONDITIONAL, FALSE, TYPO, OPEN = Verdict
 
 LEGEND = {
     OPEN: "an opinion, a permission, a citation, or a statement about data that are not shown",
-    TRUE: "holds as it stands, whatever the question does not fix, and for 95 % of random draws; a "
-    "`can` or `may` holds if it happens",
-    TYPO: "wrong as printed, but shapes or the next step show which symbol, index or name is "
-    "meant, and nobody could mean what is printed",
-    CONDITIONAL: "fails on a counterexample, but holds on a whole range: of a quantity that it "
-    "does not mention, or of how `large`, `≫`, `≈`, `small` or a limit is read; or for three "
-    "quarters of random draws",
-    FALSE: "fails on every such range; it calls something enough, needed, impossible or the "
-    "reason, and it is not; or a number or a formula is wrong",
+    TRUE: "holds as stated, for all values that the question leaves open, and for 95 % of random "
+    "draws; a claim with `can` or `may` holds if the event is possible",
+    TYPO: "wrong as printed, but the shapes or the next step show which symbol, index or name is "
+    "meant, and the printed one cannot be meant",
+    CONDITIONAL: "fails on a counterexample, but holds on a range of a quantity that it does not "
+    "mention, or for a range of meanings of `large`, `≫`, `≈`, `small` or a limit; or holds for "
+    "three quarters of random draws",
+    FALSE: "fails on every such range; or it calls something sufficient, necessary, impossible or "
+    "the reason, which it is not; or a number or a formula is wrong",
 }
-"""When a verdict is given: the first that fits, in this order."""
+"""The rule for each verdict; the first that fits, in this order, is given."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One claim and the checks that bear its verdict out.
+    """One claim and the checks that confirm its verdict.
 
     Args:
         id: the sheet, the question, and a number, such as S000-b.6; G-.. for general facts about
-            attention, N-.. for results that stand in no sheet.
-        lines: where it stands in the sheet.
-        verdict: by the LEGEND.
+            attention, N-.. for results that are in no sheet.
+        lines: its line numbers in the sheet.
+        verdict: by the rules of LEGEND.
         says: the claim, in our words.
-        truth: what is true, exactly; or why nothing can be checked.
+        truth: the exact true statement; or why nothing can be checked.
         under_test: the functions of this package that the checks call.
         corrected: the check of `truth`.
-        domain: where it has to hold.
-        literal: the check of `says`, if that is not simply true.
-        witness: where that fails: for what is true with conditions, outside of these.
-        of_question: whether the sheet only prints it: it is the assignment that says so.
-    Raises: ValueError for an id of another form, if the verdict needs a check that is missing, or
-        has one too many, or if a check does not take the arguments of the domain or the witness.
+        domain: the arguments for which `corrected` must pass.
+        literal: the check of `says`; None if the verdict is TRUE or NOT CHECKABLE.
+        witness: the arguments on which `literal` must fail.
+        of_question: whether the assignment makes the claim, and the sheet only quotes it.
+    Raises: ValueError for an id of another form, if a check is missing or superfluous for the
+        verdict, or if a check does not take the arguments of the domain or the witness.
     """
 
     id: str
@@ -106,12 +106,12 @@ class Claim:
         if (self.corrected is None) != (not self.under_test) or (
             self.verdict != OPEN and self.corrected is None
         ):
-            raise ValueError(f"{self.id}: a corrected check and what it tests belong together")
+            raise ValueError(f"{self.id}: needs corrected and under_test unless it is {OPEN}")
         if (self.literal is None) != (self.verdict in (TRUE, OPEN)):
-            raise ValueError(f"{self.id}: a literal check belongs to what is not simply {TRUE}")
+            raise ValueError(f"{self.id}: literal must be None for {TRUE} and {OPEN}, only then")
         for check, given in ((self.corrected, self.domain), (self.literal, self.witness)):
             if check is not None and [*inspect.signature(check).parameters][1:] != [*given]:
-                raise ValueError(f"{self.id}: a check takes other arguments than {[*given]}")
+                raise ValueError(f"{self.id}: a check must take the arguments {[*given]}")
 
     @property
     def sheet(self) -> str:
@@ -121,12 +121,12 @@ class Claim:
 
 @dataclass(frozen=True)
 class Result:
-    """What the checks of a claim found.
+    """The results of a claim's checks.
 
     Args:
         counterexample: the witness, and what the literal check measured on it.
-        found: where the corrected check was tried last, or failed, and what it measured.
-        unexpected: what does not bear the verdict out; empty if all is well.
+        found: the last arguments of the corrected check, and what it measured on them.
+        unexpected: how the checks contradict the verdict; empty if they confirm it.
     """
 
     claim: Claim
@@ -136,23 +136,23 @@ class Result:
 
     @property
     def ok(self) -> bool:
-        """Whether the checks bear the verdict out."""
+        """Whether the checks confirm the verdict."""
         return not self.unexpected
 
 
 def check_id(name: str) -> None:
-    """Raises: ValueError unless it is a sheet, a question and a number, or a general fact's."""
+    """Raises: ValueError unless it is sheet, question and number, or begins with G- or N-."""
     if not re.fullmatch(r"(S00[0-4]|G|N)-[\w.]+", name):
         raise ValueError(f"a claim's id must be such as S000-b.6, G-01 or N-1; got {name!r}")
 
 
 def judge(claim: Claim, *, draws: int = DRAWS, seed: int = 0, device: str = "cpu") -> Result:
-    """Try a claim: the literal check once, on its witness, the corrected one on so many draws.
+    """Run the checks of a claim: `literal` once, on its witness, and `corrected` on random draws.
 
-    The same seed draws the same numbers, whatever else is tried.
+    The random numbers depend on the seed and the claim's id only.
 
-    Raises: ValueError for less than one draw, or an unknown device; RuntimeError for one that is
-        not there.
+    Raises: ValueError for less than one draw, or an unknown device; RuntimeError for a device
+        that is not available.
     """
     if draws < 1:
         raise ValueError(f"judge: draws must be at least 1; got {draws}")
@@ -164,26 +164,26 @@ def judge(claim: Claim, *, draws: int = DRAWS, seed: int = 0, device: str = "cpu
     if claim.literal is not None:
         fails, counterexample = _tried(claim.literal, claim.witness, start, device)
         if fails is None:
-            unexpected = "the check of what the sheet says broke"
+            unexpected = "the check of the claim raised an exception"
         elif fails.holds:
-            unexpected = "what the sheet says holds on the witness"
+            unexpected = "the claim holds on the witness"
     for i in range(draws if claim.domain else 1):
         rng = np.random.default_rng([*start, i])
         drawn = {name: domain.draw(rng) for name, domain in claim.domain.items()}
         holds, found = _tried(claim.corrected, drawn, [*start, i, 1], device)
         if not (holds and holds.holds):
-            return Result(claim, counterexample, found, "what should be true fails")
+            return Result(claim, counterexample, found, "the corrected statement fails")
     return Result(claim, counterexample, found, unexpected)
 
 
 def _tried(
     check: Check, arguments: dict[str, Any], seed: list[int], device: str
 ) -> tuple[Finding | None, str]:
-    """What a check finds, and that in words with its arguments: n = 10, M = 2.5: α_a 0.4."""
+    """The finding of a check, and its text with the arguments: n = 10, M = 2.5: α_a 0.4."""
     spelled = [f"{LETTERS.get(name, name)} = {shown(value)}" for name, value in arguments.items()]
     try:
         finding = check(Lab(np.random.default_rng(seed), device), **arguments)
         text = finding.text
-    except Exception as error:  # a check that breaks is a result too, and the others go on
+    except Exception as error:  # an exception is a result too, and the other checks go on
         finding, text = None, f"{type(error).__name__}: {error}"
     return finding, ": ".join(filter(None, [", ".join(spelled), text]))

@@ -1,8 +1,8 @@
-"""Chapter 7: attention that copies what it was not asked for.
+"""Chapter 7: query, key and value matrices for given outputs.
 
-Question 1 (e), which only sheet 000 has, gives three inputs made of four orthogonal vectors, and
-asks for matrices Q, K and V such that the first two outputs are u_b - u_c and u_b. What comes out
-differs from these by errors that are known exactly (derivations/12_construction.md).
+Question 1 (e), which only answer sheet 000 has, gives three inputs made of four orthogonal vectors,
+and asks for matrices Q, K and V such that the first two outputs are u_b - u_c and u_b. The outputs
+differ from these by errors that are known exactly (derivations/12_construction.md).
 
     x_1 = u_d + u_b     x_2 = u_a     x_3 = u_c + u_b     |u_i| = β, all orthogonal
 """
@@ -21,7 +21,7 @@ from tinyattn.theory.weights import lead_needed
 
 @dataclass(frozen=True)
 class Parts:
-    """The four vectors that the inputs are made of, each of length β.
+    """The four orthogonal vectors of which the inputs are sums, each of norm β.
 
     Shapes: u_a, u_b, u_c, u_d (D,)
     """
@@ -33,7 +33,7 @@ class Parts:
 
     @property
     def beta(self) -> float:
-        """Their length."""
+        """Their norm."""
         return math.sqrt(ops.matmul(self.u_a, self.u_a).item())
 
     def inputs(self) -> Tensor:
@@ -45,12 +45,12 @@ class Parts:
         return (outer(self.u_b, self.u_b) - outer(self.u_c, self.u_c)) / self.beta**2
 
     def query_matrix(self) -> Tensor:
-        """Q = (u_d u_aᵀ + u_c u_dᵀ)/β²: x_2 asks for x_1, x_1 for x_3, x_3 for nobody: (D, D)."""
+        """Q = (u_d u_aᵀ + u_c u_dᵀ)/β²: x_2 attends to x_1, x_1 to x_3, x_3 to all: (D, D)."""
         return (outer(self.u_d, self.u_a) + outer(self.u_c, self.u_d)) / self.beta**2
 
 
 def parts(orthonormal: Tensor, beta: float) -> Parts:
-    """The four vectors along four orthonormal rows.
+    """The vectors of norm β along four orthonormal rows.
 
     Shapes:  orthonormal (4, D)
     Raises:  ValueError for another number of rows, or a β below 0
@@ -70,7 +70,7 @@ def outer(u: Tensor, v: Tensor) -> Tensor:
 def self_attention(
     x: Tensor, query: Tensor | None = None, key: Tensor | None = None, value: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Outputs and weights of a head whose scores are not scaled, as in the sheet.
+    """Outputs and weights of a head with the scale 1 of the scores, as in the sheet.
 
     Forward: q_i = Q x_i, k_i = K x_i, v_i = V x_i; weights softmax(k_jᵀ q_i) over j; a matrix that
              is not given is the identity
@@ -89,9 +89,9 @@ def self_attention(
 def self_weight(beta: float) -> float:
     """The weight of x_2 in its own output, if Q, K and V are identities.
 
-    Forward: e^β²/(2 + e^β²); the two others have 1/(2 + e^β²) each, since a score of 0 is a weight
-             too. With `query_matrix` it is the weight that x_1 gives x_3, and x_2 gives x_1
-    Raises:  ValueError for a β that is no length
+    Forward: e^β²/(2 + e^β²); the two others have 1/(2 + e^β²) each, since their scores are 0.
+             With `query_matrix` it is the weight of x_3 for x_1, and of x_1 for x_2
+    Raises:  ValueError for a β below 0 or not finite
     Source:  derivations/12_construction.md
     """
     _check_length("self_weight", beta)
@@ -99,11 +99,11 @@ def self_weight(beta: float) -> float:
 
 
 def construction_errors(beta: float) -> dict[str, float]:
-    """The exact distances of outputs from what is wanted.
+    """The exact distances of the outputs from the wanted ones.
 
     Forward: identities: |c_2 - u_a| = √10 β/(2 + e^β²); with Q and V: |c_1 - (u_b - u_c)| =
              √5 β/(2 + e^β²) and |c_2 - u_b| = √2 β/(2 + e^β²)
-    Raises:  ValueError for a β that is no length
+    Raises:  ValueError for a β below 0 or not finite
     Source:  derivations/12_construction.md
     """
     _check_length("construction_errors", beta)
@@ -112,7 +112,7 @@ def construction_errors(beta: float) -> dict[str, float]:
 
 
 def beta_needed(error: float) -> float:
-    """The β that leaves x_2 all its weight but `error`.
+    """The β at which the weight of x_2 in its own output is 1 - `error`.
 
     Forward: β = √ln(2 (1 - η)/η), η = error
     Raises:  ValueError unless 0 < error < ⅔, the error at β = 0
@@ -124,10 +124,10 @@ def beta_needed(error: float) -> float:
 
 
 def closest_copy(beta: float) -> float:
-    """What no x_2 = u_a + s u_d + t u_c can go below in |c_2 - u_b|, whatever s and t are.
+    """A lower bound of |c_2 - u_b| for x_2 = u_a + s u_d + t u_c, for all s and t.
 
-    Forward: √2 β/3, since x_2 keeps at least a third of its own weight
-    Raises:  ValueError for a β that is no length
+    Forward: √2 β/3, since the weight of x_2 in its own output is at least a third
+    Raises:  ValueError for a β below 0 or not finite
     Source:  derivations/12_construction.md
     """
     _check_length("closest_copy", beta)

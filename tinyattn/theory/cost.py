@@ -1,16 +1,15 @@
-"""Chapter 7: what a block costs.
+"""Chapter 7: the cost of a block in time and memory.
 
-Each block states two formulas in letters: the multiply-adds that it does on one sequence, forward,
-and the numbers that it keeps of it for backward. Here numbers are put in for the letters. What the
-formulas leave out is small: biases, softmax, the zeros that fill up a last segment, and the mask
-that blocks with segments or lists of keys keep. They count every pair of a query and a key in its
-list, also those that a mask hides; of these dense causal attention leaves nearly half out. Backward
-does about twice as much again, and computes the scores once more, since weights are not kept
-(derivations/06_attention.md).
+Each block has two formulas in letters for one sequence: the multiply-adds of the forward pass, and
+the array elements that it keeps for the backward pass. This file evaluates them. The formulas omit
+small terms: biases, softmax, the padding of a last segment, and the mask of blocks with segments
+or lists of keys. They count each pair of a query and a key in its list, also hidden pairs; dense
+causal attention skips nearly half of them. The backward pass costs about twice as much, and
+computes the scores once more, since weights are not kept (derivations/06_attention.md).
 
-    T positions     C width       H heads     K positions a segment or block
-    R rows that keys are mixed to, all or each segment's    L latents
-    N keys, or blocks of keys, in a query's list    G blocks of queries that see everything
+    T positions     C width       H heads     K positions in a segment or block
+    R rows that keys are mixed to, all or those of each segment    L latents
+    N keys, or blocks of keys, in a query's list    G blocks of queries that attend to all keys
 """
 
 from __future__ import annotations
@@ -23,17 +22,17 @@ from tinyattn.attention.block import AttentionBlock
 
 
 def letters(block: AttentionBlock, length: int, causal: bool) -> dict[str, int]:
-    """What the letters in a block's formulas stand for, on a sequence of such a length."""
+    """The values of the letters in a block's formulas, for a sequence of this length."""
     values = {**block.sizes(), "T": length}
     if causal and "G" in values:
-        values["G"] = 0  # nobody sees everything then
+        values["G"] = 0  # causal: no query attends to all keys
     return values
 
 
 def formula_value(formula: str, values: Mapping[str, int]) -> Fraction:
-    """The exact value of a formula such as "4·T·C² + 2·T/K·C", products and quotients first.
+    """The exact value of a formula such as "4·T·C² + 2·T/K·C", by the usual precedence.
 
-    Raises: ValueError for a letter without a value, or what is not + - · / ² ( ) and numbers.
+    Raises: ValueError for a letter without a value, or other signs than + - · / ² ( ) and numbers.
     """
     try:
         tree = ast.parse(formula.replace("·", "*").replace("²", "**2"), mode="eval")

@@ -1,7 +1,7 @@
-"""Chapter 7: what a check finds.
+"""Chapter 7: the result of a check.
 
-A check does not only say yes or no. It says what it measured, so that a table of errors can be
-printed from the results, and cannot drift away from the code.
+A check returns whether a statement holds, and a text with the numbers that it measured. The table
+of errors is printed from these texts, so it always agrees with the code.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import numpy as np
 from tinyattn.tensor import Tensor
 
 EXACT = 1e-11
-"""How far equal numbers may be apart: float64 rounds at 1e-16, and sums and products add up."""
+"""The largest difference of equal numbers: float64 rounds at 1e-16, and the errors add up."""
 
 NEARLY = 0.01
-"""How far apart numbers may be that are "almost" equal, where a sheet does not say how far."""
+"""The largest difference of "almost" equal numbers, where an answer sheet does not give one."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Finding:
 
 
 def equal(what: str, got: Any, wanted: Any, within: float = EXACT) -> Finding:
-    """Whether numbers, or arrays of one shape, are equal up to `within`, which is absolute."""
+    """Whether numbers, or arrays of one shape, differ by at most `within`, absolutely."""
     a, b = _plain(got), _plain(wanted)
     if a.shape != b.shape:
         return Finding(False, f"{what} has shape {a.shape} instead of {b.shape}")
@@ -38,14 +38,14 @@ def equal(what: str, got: Any, wanted: Any, within: float = EXACT) -> Finding:
 
 
 def at_most(what: str, got: Any, bound: Any, within: float = EXACT) -> Finding:
-    """Whether numbers are nowhere above a bound."""
+    """Whether no number is above its bound."""
     a, b = _plain(got), _plain(bound)
     holds = bool((a <= b + within).all())
     return Finding(holds, f"{what} {shown(a)}, {'at most' if holds else 'not at most'} {shown(b)}")
 
 
 def at_least(what: str, got: Any, bound: Any, within: float = EXACT) -> Finding:
-    """Whether numbers are nowhere below a bound."""
+    """Whether no number is below its bound."""
     a, b = _plain(got), _plain(bound)
     holds = bool((a >= b - within).all())
     return Finding(
@@ -54,18 +54,18 @@ def at_least(what: str, got: Any, bound: Any, within: float = EXACT) -> Finding:
 
 
 def fact(holds: Any, yes: str, no: str) -> Finding:
-    """Something that is so, or is not, in words."""
+    """A finding with the text `yes` if it holds, else `no`."""
     return Finding(bool(holds), yes if holds else no)
 
 
 def every(*findings: Finding) -> Finding:
-    """All of them together: what failed, or else what all found."""
+    """Whether all findings hold; the text is that of those that do not, or else of all."""
     failed = [finding for finding in findings if not finding.holds]
     return Finding(not failed, "; ".join(finding.text for finding in failed or findings))
 
 
 def shown(value: Any) -> str:
-    """A number, or a few, to four digits."""
+    """A number, or up to 12 numbers, to four digits."""
     if isinstance(value, str | bool):
         return str(value)
     if callable(value):

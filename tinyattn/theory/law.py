@@ -1,8 +1,8 @@
-"""Chapter 7: the exact law of what comes out.
+"""Chapter 7: the exact distribution of the output.
 
-With one key of random length the output stays on a line, and its place on it, the weight α of that
-key, is logit-normal: logit α is normal. So the distribution need not be sampled: density, quantiles
-and probabilities are formulas, mean and variance one integral (derivations/10_noisy_keys.md,
+If one key has a random norm, the output is on a line, and the weight α of that key determines its
+point there. α is logit-normal: logit α is normal. So no sampling is needed: density, quantiles
+and probabilities are formulas, mean and variance are one integral (derivations/10_noisy_keys.md,
 derivations/11_two_heads.md).
 """
 
@@ -22,14 +22,14 @@ NORMAL = NormalDist()
 
 @dataclass(frozen=True)
 class LogitNormal:
-    """The law of σ(Z), Z ~ N(m, s²), σ the logistic function.
+    """The distribution of σ(Z), Z ~ N(m, s²), σ the logistic function.
 
     Raises:  ValueError for a deviation that is not above 0, or a number that is not finite
     Source:  Johnson 1949
 
     Args:
         centre: m, the mean of the logit.
-        deviation: s, the logit's.
+        deviation: s, the standard deviation of the logit.
     """
 
     centre: float
@@ -47,11 +47,11 @@ class LogitNormal:
         return NORMAL.pdf(self._standard("density", a)) / (self.deviation * a * (1 - a))
 
     def below(self, a: float) -> float:
-        """The probability of a weight of at most a. Raises: ValueError unless 0 < a < 1."""
+        """P(α ≤ a). Raises: ValueError unless 0 < a < 1."""
         return NORMAL.cdf(self._standard("below", a))
 
     def quantile(self, p: float) -> float:
-        """The weight not exceeded with probability p. Raises: ValueError unless 0 < p < 1."""
+        """The a with P(α ≤ a) = p. Raises: ValueError unless 0 < p < 1."""
         _check_inside("quantile", "p", p)
         return logistic(self.centre + self.deviation * NORMAL.inv_cdf(p))
 
@@ -68,11 +68,11 @@ class LogitNormal:
         return self.variance() + (self.mean() - wanted) ** 2
 
     def modes(self) -> list[float]:
-        """Where the density has its maxima: one or two places.
+        """The one or two maxima of the density.
 
-        They solve logit a = m + s² (2a - 1); between two of them lies a minimum. They are looked
-        for on a grid of logits: two that are closer than its step, (|m| + s² + 1)/10 000, count as
-        one.
+        They solve logit a = m + s² (2a - 1); a minimum between two maxima solves it, too. The
+        search is on a grid of logits with the step (|m| + s² + 1)/10 000; maxima that are closer
+        are found as one.
         """
         reach = abs(self.centre) + self.deviation**2 + 1
         # In t = logit a the slope of the log density is (m - t)/s² + tanh(t/2), up to a factor.
@@ -90,15 +90,15 @@ class LogitNormal:
         """E (α - about)^power, by the trapezium rule.
 
         It converges exponentially for smooth integrands that fall off (Trefethen and Weideman
-        2014). The smooth one is over z = (logit α - m)/s if s is small. If it is large σ is nearly
-        a step in z; then, by parts, E g(α) = g(0) + ∫ g'(a) P(α > a) da with a = σ(t).
+        2014). For small s the variable z = (logit α - m)/s gives a smooth integrand. For large s
+        σ is nearly a step in z; then, by parts, E g(α) = g(0) + ∫ g'(a) P(α > a) da, a = σ(t).
         """
         if self.deviation < 1:
             z, step = np.linspace(-12, 12, 241, retstep=True)
             a = 1 / (1 + np.exp(-(self.centre + self.deviation * z)))
             density = np.exp(-z * z / 2) / math.sqrt(2 * math.pi)
             return float(step * np.sum((a - about) ** power * density))
-        low = max(min(-40.0, self.centre - 40), -740.0)  # all that α itself can tell from 0
+        low = max(min(-40.0, self.centre - 40), -740.0)  # below it, α rounds to 0
         t, step = np.linspace(low, 40, math.ceil(8 * (40 - low)) + 1, retstep=True)
         a = 1 / (1 + np.exp(-t))
         beyond = np.array([NORMAL.cdf((self.centre - x) / self.deviation) for x in t.tolist()])
@@ -112,7 +112,7 @@ def logistic(t: float) -> float:
 
 
 def one_head_law(size: float, n: int, variance: float = LENGTH_VARIANCE) -> LogitNormal:
-    """The weight of the key of random length under q = M (μ_a + μ_b), M = size.
+    """The distribution of the weight α_a for a key y μ_a and q = M (μ_a + μ_b), M = size.
 
     Forward: logit α_a = M y - ln(e^M + n - 2) ~ N(M - ln(e^M + n - 2), r M²), y ~ N(1, r)
     Raises:  ValueError for fewer than 2 keys, or a size or variance not above 0 or not finite
@@ -123,7 +123,7 @@ def one_head_law(size: float, n: int, variance: float = LENGTH_VARIANCE) -> Logi
 
 
 def two_head_law(size: float, n: int, variance: float = LENGTH_VARIANCE) -> LogitNormal:
-    """The same weight in the first of two heads, q_1 = M μ_a; the second does not hear the noise.
+    """The same weight in the first of two heads, q_1 = M μ_a; the other has no noise in its scores.
 
     Forward: logit α_a = M y - ln(n - 1) ~ N(M - ln(n - 1), r M²), y ~ N(1, r)
     Raises:  as `one_head_law`
@@ -134,26 +134,26 @@ def two_head_law(size: float, n: int, variance: float = LENGTH_VARIANCE) -> Logi
 
 
 def total_variance(values: Tensor, a: int, b: int, size: float, heads: int) -> float:
-    """The variance of the output, summed over its numbers: E |c - E c|².
+    """The variance of the output, summed over its elements: E |c - E c|².
 
     Forward: one head: Var α_a·|v_a - w|², w = (e^M v_b + Σ_{i≠a,b} v_i)/(e^M + n - 2);
              two heads: ¼ Var α_a·|v_a - v̄|², v̄ the mean of all values but v_a
     Shapes:  values (n, E)
-    Raises:  ValueError unless heads is 1 or 2, values are (n, E), a and b two of the n keys, and
-             the size at least 0 and finite
+    Raises:  ValueError unless heads is 1 or 2, values are (n, E), a and b are two of the n keys,
+             and the size is at least 0 and finite
     Source:  derivations/11_two_heads.md
 
     Args:
-        a: the key of random length.
-        b: the other of the two that are averaged.
-        size: M, of the query of each head.
+        a: the key with the random norm.
+        b: the other key whose value is averaged.
+        size: M in the query of each head.
     """
     if heads not in (1, 2):
         raise ValueError(f"total_variance: heads must be 1 or 2; got {heads}")
     _check_pair(values, a, b)
     if not 0 <= size < math.inf:
         raise ValueError(f"total_variance: size must be at least 0 and finite; got {size}")
-    if size == 0:  # a query of zeros hears no noise
+    if size == 0:  # all scores of a query of zeros are 0
         return 0.0
     v, n = values.numpy().astype(float), values.shape[0]
     others = [v[i] for i in range(n) if i not in (a, b)]
@@ -168,7 +168,7 @@ def total_variance(values: Tensor, a: int, b: int, size: float, heads: int) -> f
 
 
 def _root(centre: float, deviation: float, low: float, high: float) -> float:
-    """Where (m - t)/s² + tanh(t/2) falls through 0 between low and high, by halving."""
+    """Where (m - t)/s² + tanh(t/2) falls through 0 between low and high, by bisection."""
     for _ in range(60):
         middle = (low + high) / 2
         if (centre - middle) / deviation**2 + math.tanh(middle / 2) > 0:

@@ -1,7 +1,7 @@
-"""Chapter 7: is attention low rank?
+"""Chapter 7: the rank of attention weights.
 
-Linformer rests on it. Scores through D numbers have rank D at most, but the exponential of each
-makes the rank as large as it can be. What is true is a bound by the next singular value
+Linformer assumes a low rank. The scores of vectors of D elements have rank D at most, but their
+softmax can have full rank. The next singular value bounds the error of a lower rank
 (derivations/18_linformer.md).
 """
 
@@ -16,7 +16,7 @@ from tinyattn.tensor import Tensor
 
 
 def singular_values(weights: Tensor) -> np.ndarray:
-    """Of a matrix of weights, the largest first.
+    """The singular values of a matrix of weights, the largest first.
 
     Shapes:  (T, S) -> (min(T, S),)
     Raises:  ValueError unless it is one matrix
@@ -28,7 +28,7 @@ def singular_values(weights: Tensor) -> np.ndarray:
 
 
 def truncated(weights: Tensor, rank: int) -> Tensor:
-    """The nearest matrix of that rank; its rows need not be weights any more.
+    """The nearest matrix of this rank; its rows need not be attention weights.
 
     Forward: Σ_{i ≤ rank} σ_i l_i r_iᵀ; the error is σ_{rank + 1} in the spectral norm, the least
     Shapes:  (T, S) -> (T, S)
@@ -44,7 +44,7 @@ def truncated(weights: Tensor, rank: int) -> Tensor:
 
 
 def orthonormal_singular_value(n: int, scale: float) -> float:
-    """All singular values but the first, which is 1, of softmax(β X Xᵀ) for orthonormal rows X.
+    """All singular values except the first, which is 1, of softmax(β X Xᵀ), orthonormal rows X.
 
     Forward: σ_2 = .. = σ_n = (e^β - 1)/(e^β + n - 1), β = scale
     Raises:  ValueError for a scale below 0, or no rows
@@ -57,7 +57,7 @@ def orthonormal_singular_value(n: int, scale: float) -> float:
 
 
 def rank_for(weights: Tensor, share: float) -> int:
-    """The smallest rank whose singular values have that share of the sum of all squares.
+    """The smallest rank whose squared singular values have this share of the sum of all squares.
 
     Shapes:  (T, S)
     Raises:  ValueError unless it is one matrix, and 0 < share ≤ 1
@@ -71,6 +71,6 @@ def rank_for(weights: Tensor, share: float) -> int:
 
 
 def _check_matrix(where: str, weights: Tensor) -> None:
-    """Raises: ValueError unless it is one matrix, of a row at least."""
+    """Raises: ValueError unless it is one matrix with at least one element."""
     if weights.ndim != 2 or not weights.size:
         raise ValueError(f"{where}: weights must be one matrix, (T, S); got {weights.shape}")

@@ -1,8 +1,8 @@
-"""Chapter 7: keys with noise, and one head or two.
+"""Chapter 7: keys with Gaussian noise, and one head or two.
 
-Question 1 (c) draws keys around known means: k_i ~ N(μ_i, α I + r_i μ_i μ_iᵀ). The first part of
-the covariance moves a key anywhere, the second makes it longer or shorter. For vanishing α only
-lengths are left, k_i = y_i μ_i with y_i ~ N(1, r_i) (derivations/10_noisy_keys.md).
+Question 1 (c) draws keys around known means: k_i ~ N(μ_i, α I + r_i μ_i μ_iᵀ). The first term of
+the covariance is noise in all directions; the second is noise along the mean. For α = 0 only the
+second is left: k_i = y_i μ_i with y_i ~ N(1, r_i) (derivations/10_noisy_keys.md).
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from tinyattn.tensor import Tensor
 from tinyattn.theory.queries import averaging_error
 
 LENGTH_VARIANCE = 0.5
-"""Of the one key that is long or short in question 1 (c) ii."""
+"""r_a, the variance of the factor y of the key k_a = y μ_a in question 1 (c) ii."""
 
 ROUNDING = 1e-8
-"""By how much, of its largest number, a covariance may miss being symmetric and semidefinite."""
+"""The tolerance for a symmetric, semidefinite covariance, relative to its largest element."""
 
 
 def noisy_keys(
@@ -33,15 +33,15 @@ def noisy_keys(
     length_variances: Sequence[float],
     draws: int,
 ) -> Tensor:
-    """Draws of all keys from their normal distributions.
+    """Random draws of all keys from their normal distributions.
 
     Forward: k_i = y_i μ_i + √α g_i, y_i ~ N(1, r_i), g_i ~ N(0, I): so k_i has mean μ_i and
              covariance α I + r_i μ_i μ_iᵀ
     Shapes:  means (n, D), length_variances r (n,) -> (N, n, D), N = draws
     Raises:  ValueError for a variance below 0, not one for each key, or means that are no matrix
-    Source:  sheets, question 1 (c)
+    Source:  answer sheets, question 1 (c)
 
-    Args: spread: α.
+    Args: spread: α, the variance in each direction.
     """
     n, D = _of_keys("noisy_keys", means)
     if len(length_variances) != n or min(length_variances, default=0) < 0 or spread < 0:
@@ -56,10 +56,10 @@ def noisy_keys(
 def normal_keys(
     rng: np.random.Generator, means: Tensor, covariances: np.ndarray, draws: int
 ) -> Tensor:
-    """Draws of all keys from normal distributions with any covariances.
+    """Random draws of all keys from normal distributions with any covariances.
 
     Forward: k_i = μ_i + A_i g_i, A_i A_iᵀ = Σ_i, g_i ~ N(0, I): so k_i has mean μ_i and covariance
-             Σ_i; `noisy_keys` has the law of Σ_i = α I + r_i μ_i μ_iᵀ
+             Σ_i; `noisy_keys` is the case Σ_i = α I + r_i μ_i μ_iᵀ
     Shapes:  means (n, D), covariances Σ (n, D, D), on the host -> (N, n, D), N = draws
     Raises:  ValueError for means that are no matrix, and unless each key has a covariance that is
              finite, symmetric and positive semidefinite
@@ -76,7 +76,7 @@ def normal_keys(
 
 
 def lengthened(means: Tensor, lengths: Any) -> Tensor:
-    """The keys y_i μ_i: noise in length alone.
+    """The keys y_i μ_i: noise along the means only.
 
     Shapes:  means (n, D), lengths y (.., n) -> (.., n, D)
     Raises:  ValueError if there is not a length for each key
@@ -91,7 +91,7 @@ def lengthened(means: Tensor, lengths: Any) -> Tensor:
 
 
 def stratified_lengths(draws: int, variance: float = LENGTH_VARIANCE) -> np.ndarray:
-    """Lengths that stand for N(1, r) without chance: the middle of each of N equally likely parts.
+    """Quantiles of N(1, r) in place of random draws: the middle of N parts of equal probability.
 
     Forward: y_i = 1 + √r Φ⁻¹((i + ½)/N), r = variance
     Shapes:  (N,), N = draws
@@ -106,9 +106,9 @@ def stratified_lengths(draws: int, variance: float = LENGTH_VARIANCE) -> np.ndar
 
 
 def window_bound(n: int, size: float, distance: float) -> float:
-    """How far from the mean of two values one head can be, in diameters of the set of values.
+    """A bound of one head's error for the mean of two values, in diameters of the set of values.
 
-    Keys may be anywhere within `distance` of their orthonormal means. The first term falls with
+    Keys may be anywhere within `distance` of their orthonormal means. The first term decreases with
     the size of the query, the second grows: both are small if M - ln n ≫ 1 and M ≪ 1/distance.
 
     Forward: |c - (v_a + v_b)/2| / max |v_i - v_j| ≤ (n - 2)/(n - 2 + 2 e^M) + tanh(M δ/√2) for
@@ -128,8 +128,8 @@ def one_head(keys: Tensor, values: Tensor, query: Tensor) -> tuple[Tensor, Tenso
     Forward: c = Σ_i α_i v_i, α = softmax(K q)
     Shapes:  keys (.., n, D), values (n, E), query (D,) -> c (.., E), α (.., n)
     Raises:  ValueError if the values are not one matrix with a row for each key, or the query is
-             not one row that is as wide as a key
-    Source:  CS224N assignment 5, question 1
+             not one vector of a key's size
+    Source:  A5 (assignment 5 of Stanford CS224N), question 1
     """
     if values.ndim != 2 or values.shape[0] != keys.shape[-2]:
         raise ValueError(
@@ -144,19 +144,19 @@ def one_head(keys: Tensor, values: Tensor, query: Tensor) -> tuple[Tensor, Tenso
 
 
 def two_heads(keys: Tensor, values: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
-    """The mean of two heads' outputs, and the weights that it gives the values.
+    """The mean of the outputs of two heads, and that of their weights.
 
     Forward: c = (c_1 + c_2)/2, each with a query of its own
     Shapes:  keys (.., n, D), values (n, E), queries (D,) -> c (.., E), weights (.., n)
     Raises:  as `one_head`
-    Source:  CS224N assignment 5, question 1 (d)
+    Source:  A5, question 1 (d)
     """
     (c_1, weights_1), (c_2, weights_2) = (one_head(keys, values, q) for q in (first, second))
     return (c_1 + c_2) / 2, (weights_1 + weights_2) / 2
 
 
 def _factors(covariances: np.ndarray) -> np.ndarray:
-    """A with A Aᵀ = Σ, by eigenvectors, since Cholesky's needs Σ to be definite: (n, D, D).
+    """A with A Aᵀ = Σ, by eigenvectors; Cholesky's method needs a definite Σ: (n, D, D).
 
     Raises: ValueError unless each Σ is finite, symmetric and positive semidefinite.
     """

@@ -1,10 +1,10 @@
-"""Chapter 7: queries that copy, average and mix.
+"""Chapter 7: queries that copy a value, average values or mix them.
 
-With orthonormal keys a query can have any scores it likes: the score of a key is its coefficient.
-So a query can copy one value, average two or more, or take any mixture. A query that keeps away
-from all other keys, instead of going to the chosen ones, does not even hear how long these are
-(derivations/07_copying.md, derivations/08_averaging.md, derivations/11_two_heads.md). All functions
-here presume keys as `orthonormal` draws them, and do not check that.
+With orthonormal keys any scores are possible: the score of a key is its coefficient in the query.
+So a query can copy one value, average several, or give any convex combination with positive
+weights. A query with negative scores for all other keys does not depend on the norms of the chosen
+ones (derivations/07_copying.md, derivations/08_averaging.md, derivations/11_two_heads.md). The
+functions assume orthonormal keys, as `orthonormal` draws them, and do not check it.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from tinyattn.backend import asarray
 from tinyattn.tensor import Tensor
 
 ROUNDING = 1e-6
-"""By how much a sum of weights may miss 1: float32, and decimals that a person has written."""
+"""The largest allowed |Σ weights - 1|: float32, and decimals that a person has typed, round."""
 
 
 def orthonormal(rng: np.random.Generator, n: int, width: int) -> np.ndarray:
-    """n orthonormal rows of `width` numbers, in a random direction.
+    """n random orthonormal vectors of `width` elements, as rows.
 
     Shapes:  (n, D), D = width
-    Raises:  ValueError if n is larger than the width: there are no such rows
+    Raises:  ValueError if n is larger than the width: there are no such vectors
     """
     if not 0 <= n <= width:
-        raise ValueError(f"orthonormal: there are no {n} orthonormal vectors of {width} numbers; "
+        raise ValueError(f"orthonormal: there are no {n} orthonormal vectors of {width} elements; "
                          "n must be at most the width")  # fmt: skip
     return np.linalg.qr(rng.standard_normal((width, n)))[0].T
 
 
 def query_of(keys: Tensor, scores: Any) -> Tensor:
-    """The query with these scores.
+    """The query that gives the keys these scores.
 
     Forward: q = Σ_i s_i k_i
     Shapes:  keys (n, D), scores (n,) -> (D,)
@@ -55,8 +55,8 @@ def copying_query(keys: Tensor, j: int, size: float) -> Tensor:
 
     Forward: q = M k_j, M = size, so that α_j = 1/(1 + (n - 1) e^-M)
     Shapes:  keys (n, D) -> (D,)
-    Raises:  ValueError for a j that is not there
-    Source:  sheets 001 and 004, question 1 (a)
+    Raises:  ValueError unless 0 ≤ j < n
+    Source:  answer sheets 001 and 004, question 1 (a)
     """
     if not 0 <= j < keys.shape[0]:
         raise ValueError(f"copying_query: j must be from 0 to {keys.shape[0] - 1}; got {j}")
@@ -64,11 +64,11 @@ def copying_query(keys: Tensor, j: int, size: float) -> Tensor:
 
 
 def averaging_query(keys: Tensor, chosen: Sequence[int], size: float) -> Tensor:
-    """A query that takes the mean of some values; of two, in the sheets.
+    """A query that averages some values; in the sheets, two.
 
     Forward: q = M Σ_{i chosen} k_i, M = size; each chosen key has the weight of `averaging_weight`
     Shapes:  keys (n, D) -> (D,)
-    Raises:  ValueError if none is chosen, one twice, or one that is not there
+    Raises:  ValueError if no index is chosen, one twice, or one outside 0..n-1
     Source:  sheets 000, 001, 002 and 004, question 1 (b)
     """
     _check_chosen("averaging_query", keys, chosen)
@@ -76,15 +76,15 @@ def averaging_query(keys: Tensor, chosen: Sequence[int], size: float) -> Tensor:
 
 
 def repelling_query(keys: Tensor, chosen: Sequence[int], size: float) -> Tensor:
-    """A query that takes the same mean by staying away from all others.
+    """A query that averages the same values by negative scores for all other keys.
 
-    It is orthogonal to the chosen keys, so that their lengths do not matter at all.
+    It is orthogonal to the chosen keys, so their norms do not matter.
 
     Forward: q = -L Σ_{i not chosen} k_i, L = size; weights are those of `averaging_weight`, and the
-             chosen keys may have any length
+             chosen keys may have any norm
     Shapes:  keys (n, D) -> (D,)
     Raises:  as `averaging_query`
-    Source:  derivations/11_two_heads.md; a member of sheet 002's family that no sheet notices
+    Source:  derivations/11_two_heads.md; a member of sheet 002's family that no sheet mentions
     """
     _check_chosen("repelling_query", keys, chosen)
     return family_query(keys, chosen, 0.0, -size)
@@ -93,7 +93,7 @@ def repelling_query(keys: Tensor, chosen: Sequence[int], size: float) -> Tensor:
 def family_query(
     keys: Tensor, chosen: Sequence[int], inside: float, outside: float, extra: Any = None
 ) -> Tensor:
-    """Sheet 002's whole family; weights depend on `inside - outside` alone.
+    """The family of queries in sheet 002; the weights depend on `inside - outside` only.
 
     Forward: q = c_1 Σ_{i chosen} k_i + c_2 Σ_{i not chosen} k_i + x, c_1 = inside, c_2 = outside
     Shapes:  keys (n, D), extra x (D,), orthogonal to all keys -> (D,)
@@ -109,7 +109,7 @@ def family_query(
 
 
 def distribution_query(keys: Tensor, weights: Sequence[float]) -> Tensor:
-    """The query with these weights, which may be any that are positive and sum to 1.
+    """The query that gives the keys these weights, which are positive and sum to 1.
 
     Forward: q = Σ_i ln p_i k_i
     Shapes:  keys (n, D), weights (n,) -> (D,)
@@ -124,7 +124,7 @@ def distribution_query(keys: Tensor, weights: Sequence[float]) -> Tensor:
 
 
 def averaging_weight(n: int, size: float, many: int = 2) -> float:
-    """The weight of each of `many` chosen keys, exactly.
+    """The exact weight of each of `many` chosen keys.
 
     Forward: α = 1/(k + (n - k) e^-M), k = many, M = size
     Raises:  ValueError unless 1 ≤ many ≤ n, and for a size that is NaN
@@ -135,14 +135,14 @@ def averaging_weight(n: int, size: float, many: int = 2) -> float:
                          f"got {many}, {n} and {size}")  # fmt: skip
     if many == n:
         return 1 / n
-    rest = math.exp(-abs(size))  # of a negative M, e^-M would overflow
+    rest = math.exp(-abs(size))  # for a negative M, e^-M could overflow
     return 1 / (many + (n - many) * rest) if size >= 0 else rest / (many * rest + n - many)
 
 
 def averaging_error(n: int, size: float, heads: int = 1) -> float:
-    """How much of the output is not the mean of the two values, but that of the n - 2 others.
+    """The weight of the mean of the n - 2 other values in the output.
 
-    c - (v_a + v_b)/2 is this number times (mean of the others - (v_a + v_b)/2).
+    c - (v_a + v_b)/2 is this weight times (mean of the others - (v_a + v_b)/2).
 
     Forward: one head (n - 2)/(n - 2 + 2 e^M); two heads, one for each, (n - 2)/(n - 1 + e^M)
     Raises:  ValueError unless heads is 1 or 2, and n at least 2, and for a size that is NaN
@@ -153,13 +153,13 @@ def averaging_error(n: int, size: float, heads: int = 1) -> float:
                          f"got {heads}, {n} and {size}")  # fmt: skip
     if n == 2:  # there are no others
         return 0.0
-    # Seen from the others, a query that goes to the chosen is one that keeps away from them.
+    # The weight of the others: a score M for the chosen keys is a score -M for the others.
     rivals = n - 2 if heads == 1 else n - 1
     return (n - 2) * averaging_weight(n, -size, rivals)
 
 
 def _check_chosen(where: str, keys: Tensor, chosen: Sequence[int]) -> None:
-    """Raises: ValueError if none is chosen, one twice, or one that is not there."""
+    """Raises: ValueError if no index is chosen, one twice, or one outside 0..n-1."""
     n, named = keys.shape[0], set(chosen)
     if not named or len(named) < len(chosen) or not named <= set(range(n)):
         raise ValueError(f"{where}: chosen must name some of the {n} keys, each once; "

@@ -1,8 +1,8 @@
-"""Chapter 7: why greedy text repeats itself.
+"""Chapter 7: repetition in greedy generation.
 
-A trigram model predicts a word from the two before it. Its memory is those two words, and of such
-pairs there are V²: so some pair must come again, at any temperature. What temperature zero adds is
-that the text then goes on as before, for ever (derivations/22_repetition.md).
+A trigram model predicts a word from the two before it. There are V² pairs of words, so some pair
+must occur again, at any temperature. At temperature 0 the text after the pair is then the same as
+before, without end: a loop (derivations/22_repetition.md).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import numpy as np
 
 from tinyattn import ops
 from tinyattn.models.generate import next_ids
-from tinyattn.noise import generator
+from tinyattn.rng import generator
 from tinyattn.tensor import Tensor
 
 ROUNDING = 1e-6
-"""By how much lengths that should be equal may differ: what float32 does to them."""
+"""The largest relative difference of equal norms: float32 rounds."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class Trigram:
     """P(w_{t+2} | w_t, w_{t+1}) = softmax over w of β h(w_t, w_{t+1})·e(w).
 
     Shapes:  queries h (V, V, I), one for each pair; embeddings e (V, I)
-    Raises:  ValueError for other shapes, and in all methods for a word that is not below V
-    Source:  sheet 003, problem 4, where h is any network: a table is one, and says all it could say
+    Raises:  ValueError for other shapes, and in all methods for a word id outside 0..V-1
+    Source:  answer sheet 003, problem 4, with any network h; a table can represent all of them
     """
 
     queries: Tensor
@@ -42,7 +42,7 @@ class Trigram:
                              f"got {self.queries.shape} and {e}")  # fmt: skip
 
     def probabilities(self, first: int, second: int, beta: float = 1.0) -> Tensor:
-        """The next word's, (V,), at inverse temperature β."""
+        """The probabilities of the next word, (V,), at inverse temperature β."""
         return ops.softmax(self.scores(first, second) * beta)
 
     def scores(self, first: int, second: int) -> Tensor:
@@ -53,10 +53,10 @@ class Trigram:
     def text(
         self, first: int, second: int, *, temperature: float = 0.0, seed: int = 0
     ) -> Iterator[int]:
-        """Two words and what follows, without end; temperature is 1/β.
+        """The two words and the words generated after them, without end; temperature is 1/β.
 
-        Temperature 0 takes the likeliest word; of ties it takes the first, which the limit of small
-        temperatures does not: that draws from them.
+        Temperature 0 takes the most probable word, and of equal ones the first. The limit of small
+        temperatures draws one of the equal ones instead.
         """
         rng = generator(seed)
         yield first
@@ -70,21 +70,21 @@ class Trigram:
     def write(
         self, first: int, second: int, count: int, *, temperature: float = 0.0, seed: int = 0
     ) -> list[int]:
-        """The two words and `count` more. Raises: ValueError for a count below 0."""
+        """The two words and `count` generated ones. Raises: ValueError for a count below 0."""
         if count < 0:
             raise ValueError(f"Trigram.write: count must be at least 0; got {count}")
         return [*islice(self.text(first, second, temperature=temperature, seed=seed), count + 2)]
 
 
 def table_model(follows: np.ndarray, embeddings: np.ndarray, device: str = "cpu") -> Trigram:
-    """The model that is surest of the word that a table gives.
+    """The model whose most probable next word is given by a table.
 
-    Embeddings may be any that have one length and differ: e·e > e·e' then, so that two numbers for
-    each word are enough.
+    The embeddings must have equal norms and all be different: then e·e > e·e'. Two elements per
+    embedding are enough.
 
     Shapes:  follows (V, V) word ids, embeddings (V, I)
-    Raises:  ValueError for other shapes, an id that is not below V, or embeddings that do not have
-             one length, or are not all different: their model would ignore the table
+    Raises:  ValueError for other shapes, an id outside 0..V-1, or embeddings of different norms or
+             not all different: their model would not follow the table
     Source:  derivations/22_repetition.md
     """
     if embeddings.ndim != 2 or follows.shape != (len(embeddings), len(embeddings)):
@@ -94,8 +94,8 @@ def table_model(follows: np.ndarray, embeddings: np.ndarray, device: str = "cpu"
     lengths = np.linalg.norm(embeddings, axis=1)
     different = len(np.unique(embeddings, axis=0))
     if np.ptp(lengths) > ROUNDING * lengths.max() or different < len(embeddings):
-        raise ValueError("table_model: embeddings must have one length, and all must differ; got "
-                         f"lengths from {lengths.min():.6g} to {lengths.max():.6g}, and "
+        raise ValueError("table_model: embeddings must have equal norms, and differ; got "
+                         f"norms from {lengths.min():.6g} to {lengths.max():.6g}, and "
                          f"{different} different of {len(embeddings)}")  # fmt: skip
     return Trigram(Tensor(embeddings[follows], device=device), Tensor(embeddings, device=device))
 
@@ -103,12 +103,12 @@ def table_model(follows: np.ndarray, embeddings: np.ndarray, device: str = "cpu"
 def counted_model(
     text: np.ndarray, words: int, *, smoothing: float = 0.01, device: str = "cpu"
 ) -> Trigram:
-    """The model that has learned a text: how often each word came after each pair.
+    """The model with the trigram frequencies of a text.
 
-    Forward: P(w | a, b) = (n(a, b, w) + ε)/Σ_w (n(a, b, w) + ε) at β = 1, n what was counted, ε =
-             smoothing; h(a, b) = ln P, and embeddings are the rows of the identity
+    Forward: P(w | a, b) = (n(a, b, w) + ε)/Σ_w (n(a, b, w) + ε) at β = 1, n the counts, ε =
+             smoothing; h(a, b) = ln P, and embeddings are the rows of the identity matrix
     Shapes:  text (N,) of ids below V = words
-    Raises:  ValueError if smoothing is not above 0, for ln 0 is no score, or if the text is not one
+    Raises:  ValueError if smoothing is not above 0 (ln 0 is not finite), or if the text is not one
              row of such ids
     Source:  Shannon 1948, section 3; Lidstone 1920 for ε
     """
@@ -124,13 +124,13 @@ def counted_model(
 
 
 def de_bruijn_table(words: int) -> np.ndarray:
-    """Which word follows each pair, so that all V² pairs come before one comes again.
+    """The next word for each pair, such that all V² pairs occur before one occurs again.
 
-    Pairs are the edges of a graph of V words, so this is a walk that uses each edge once and
-    ends where it began.
+    The pairs are the edges of a graph whose nodes are the V words. The table is an Eulerian cycle:
+    a walk that uses each edge once and ends where it began.
 
     Shapes:  (V, V), V = words
-    Raises:  ValueError for no words
+    Raises:  ValueError for words below 1
     Source:  de Bruijn 1946; the walk as in Hierholzer and Wiener 1873
     """
     if words < 1:
@@ -151,9 +151,9 @@ def de_bruijn_table(words: int) -> np.ndarray:
 
 
 def first_repeat(words: Iterable[int]) -> int | None:
-    """How many words there are up to the end of the first pair that was there before.
+    """The number of words up to the end of the first pair that occurred before; else None.
 
-    At most V² + 2: there are V² pairs, and a text of m words has m - 1.
+    At most V² + 2: there are V² different pairs, and a text of m words has m - 1 pairs.
 
     Source:  derivations/22_repetition.md
     """
@@ -168,7 +168,7 @@ def first_repeat(words: Iterable[int]) -> int | None:
 def loop(words: Iterable[int]) -> tuple[int, int] | None:
     """Preperiod and period, in pairs, of a text in which equal pairs have equal successors.
 
-    None if no pair comes twice. Preperiod + period ≤ V².
+    None if no pair occurs twice. Preperiod + period ≤ V².
 
     Source:  derivations/22_repetition.md
     """
@@ -181,7 +181,7 @@ def loop(words: Iterable[int]) -> tuple[int, int] | None:
 
 
 def _check_words(where: str, ids: Any, words: int) -> None:
-    """Raises: ValueError for an id that is no whole number from 0 to V - 1: others would wrap."""
+    """Raises: ValueError for an id that is no integer from 0 to V - 1; NumPy accepts -1."""
     found = np.asarray(ids)
     if found.size and (found.dtype.kind not in "iu" or found.min() < 0 or found.max() >= words):
         raise ValueError(f"{where}: word ids must be whole numbers from 0 to {words - 1}; "

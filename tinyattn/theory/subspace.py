@@ -1,7 +1,7 @@
-"""Chapter 7: getting a value back out of a sum.
+"""Chapter 7: projections, which recover a value from a sum.
 
-If v_a lives in one subspace and v_b in another that is orthogonal to it, a single matrix takes v_a
-out of v_a + v_b: the projector A Aᵀ. Its half, Aᵀ, gives coordinates, not vectors
+If v_a is in one subspace and v_b in another that is orthogonal to it, the projection A Aᵀ recovers
+v_a from v_a + v_b. The matrix Aᵀ alone gives coordinates of v_a, not v_a
 (derivations/09_extraction.md).
 """
 
@@ -15,12 +15,12 @@ from tinyattn.tensor import Tensor
 
 
 def projector(basis: Tensor) -> Tensor:
-    """The matrix that keeps the part in the span of an orthonormal basis, and nothing else.
+    """The orthogonal projection onto the span of an orthonormal basis.
 
     Forward: P = A Aᵀ, A with the basis vectors as columns
     Shapes:  basis (D, M) -> (D, D)
     Raises:  ValueError for another shape
-    Source:  sheet 001, question 1 (b) i
+    Source:  answer sheet 001, question 1 (b) i
     """
     if basis.ndim != 2:
         raise ValueError(f"projector: basis must be (D, M), a column each; got {basis.shape}")
@@ -33,7 +33,7 @@ def coordinates(basis: Tensor, vector: Tensor) -> Tensor:
     Forward: c = Aᵀ s
     Shapes:  basis (D, M), vector (D,) -> (M,)
     Raises:  ValueError for other shapes
-    Source:  derivations/09_extraction.md; what sheet 004's Aᵀ is
+    Source:  derivations/09_extraction.md; sheet 004 has Aᵀ
     """
     if basis.ndim != 2 or vector.shape != basis.shape[:1]:
         raise ValueError("coordinates: basis and vector must be (D, M) and (D,); "
@@ -42,14 +42,14 @@ def coordinates(basis: Tensor, vector: Tensor) -> Tensor:
 
 
 def oblique_projector(basis: Tensor, other: Tensor) -> Tensor:
-    """The same for any basis, and an `other` subspace that need not be orthogonal to it.
+    """The projection for any basis, and an `other` subspace that need not be orthogonal to it.
 
-    It keeps the span of `basis` and sends that of `other` to zero; with no `other` columns it is
-    the orthogonal projector of any basis, A (AᵀA)⁻¹ Aᵀ.
+    It maps vectors in the span of `basis` to themselves and those in the span of `other` to zero.
+    If `other` has no columns, it is the orthogonal projection of any basis, A (AᵀA)⁻¹ Aᵀ.
 
     Forward: P = [A 0] [A B]⁺
     Shapes:  basis A (D, M), other B (D, N) -> (D, D)
-    Raises:  ValueError if the columns of both together are linearly dependent, or of two lengths
+    Raises:  ValueError if the columns of both together are linearly dependent or differ in size
     Source:  derivations/09_extraction.md
     """
     a, b = basis.numpy(), other.numpy()

@@ -1,7 +1,7 @@
-"""Chapter 7: temperature.
+"""Chapter 7: softmax temperature.
 
-A factor β on all scores makes attention sharper; 1/β is a temperature. A score is a product of two
-vectors of I numbers, and grows like √I: with β = 1/√I it does not (derivations/13_temperature.md).
+A larger factor β on the scores makes the softmax sharper; 1/β is its temperature. A score is a dot
+product of I terms and grows like √I; β = 1/√I prevents this (derivations/13_temperature.md).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from tinyattn.theory.weights import one_row, weights_of
 
 
 def score_scale(width: int) -> float:
-    """β = 1/√I: scores of independent vectors with variance 1 in each number have variance 1.
+    """β = 1/√I: for independent elements of mean 0 and variance 1, scores have variance 1.
 
     Raises:  ValueError for a width below 1
-    Source:  sheet 003, problem 2 (a); Vaswani and others 2017, section 3.2.1
+    Source:  answer sheet 003, problem 2 (a); Vaswani and others 2017, section 3.2.1
     """
     if not width >= 1:
         raise ValueError(f"score_scale: width must be at least 1; got {width}")
@@ -32,7 +32,7 @@ def score_scale(width: int) -> float:
 def score_variance(cov_h: Any, cov_e: Any) -> float:
     """The variance of h·e for independent h and e with mean 0.
 
-    Forward: Var(h·e) = tr(C_h C_e), whatever their distributions
+    Forward: Var(h·e) = tr(C_h C_e), for any distributions of h and e
     Shapes:  covariances (I, I)
     Raises:  ValueError unless both have that shape
     Source:  derivations/13_temperature.md
@@ -45,7 +45,7 @@ def score_variance(cov_h: Any, cov_e: Any) -> float:
 
 
 def moments_at(scores: Tensor, beta: Tensor | float) -> tuple[Tensor, Tensor]:
-    """Mean and variance of scores, each with its weight at inverse temperature β.
+    """Mean and variance of scores under the attention weights at inverse temperature β.
 
     Forward: α = softmax(β s), E = Σ_i α_i s_i, Var = Σ_i α_i (s_i - E)²; with H the entropy of α,
              dE/dβ = Var and dH/dβ = -β Var
@@ -61,12 +61,12 @@ def moments_at(scores: Tensor, beta: Tensor | float) -> tuple[Tensor, Tensor]:
 
 
 def enumerated_moments(mix_h: Tensor, mix_e: Tensor) -> tuple[float, float]:
-    """Mean and variance of h·e over all signs, exactly: h = A s and e = B t, s and t of ±1.
+    """Exact mean and variance of h·e, h = A s and e = B t, for random signs s and t.
 
-    Every sign is as likely as its opposite, so C_h = A Aᵀ and C_e = B Bᵀ.
+    Both signs have probability ½ and are independent, so C_h = A Aᵀ and C_e = B Bᵀ.
 
-    Shapes:  A = mix_h (I, M), B = mix_e (I, N); takes 2^(M + N) products
-    Raises:  ValueError unless both are matrices with a row for each of the I numbers
+    Shapes:  A = mix_h (I, M), B = mix_e (I, N); computes 2^(M + N) products
+    Raises:  ValueError unless both are matrices of I rows
     Source:  derivations/13_temperature.md
     """
     if mix_h.ndim != 2 or mix_e.ndim != 2 or mix_h.shape[0] != mix_e.shape[0]:
@@ -77,10 +77,10 @@ def enumerated_moments(mix_h: Tensor, mix_e: Tensor) -> tuple[float, float]:
 
 
 def coupled_moments(mix: Tensor, partner: Callable[[Tensor], Tensor]) -> tuple[float, float]:
-    """The same when e is a function of h: what independence was needed for.
+    """The same if e is a function of h, so that h and e are not independent.
 
-    Shapes:  mix (I, M); partner maps all h (2^M, I) to the e that belong to them
-    Raises:  ValueError unless mix is a matrix, and partner gives an e for each h
+    Shapes:  mix (I, M); partner maps all h (2^M, I) to their e (2^M, I)
+    Raises:  ValueError unless mix is a matrix, and partner returns an e for each h
     Source:  derivations/13_temperature.md
     """
     if mix.ndim != 2:
@@ -88,7 +88,7 @@ def coupled_moments(mix: Tensor, partner: Callable[[Tensor], Tensor]) -> tuple[f
     h = _all_signs(mix)
     e = partner(h)
     if e.shape != h.shape:
-        raise ValueError(f"coupled_moments: partner must give an e for each h, {h.shape}; "
+        raise ValueError(f"coupled_moments: partner must return an e for each h, {h.shape}; "
                          f"got {e.shape}")  # fmt: skip
     return _moments((h * e).sum(axis=-1))
 

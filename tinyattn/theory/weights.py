@@ -1,12 +1,12 @@
-"""Chapter 7: what is true of attention weights, whatever they are used for.
+"""Chapter 7: bounds on attention weights.
 
-The chapters before built attention and trained with it. This one asks what it can and cannot do, by
-the claims of five answer sheets to two problem sets (000 to 004, not part of the package). Every
-construction in them is a function here, and its weights come from `ops.attention`, the operation
-that models use. It keeps no weights, but a query reads them from values that are the identity.
+The chapters before built attention and trained with it. This chapter asks what attention can do. It
+checks claims of five answer sheets (students' solutions of two problem sets, 000 to 004, not in
+the package). Their constructions are functions here, with weights from `ops.attention`, which the
+models use. Its output is the weights if the values are the rows of the identity matrix.
 
-Weights are a softmax of scores, so they depend on differences of scores only. The bounds below say
-by how much a score must lead, and how far weights can move (derivations/03_softmax.md and
+Weights are a softmax of scores, so only differences of scores matter. The bounds below give the
+lead that the largest score needs, and how far weights can move (derivations/03_softmax.md and
 derivations/07_copying.md). Throughout theory/ n is the number of keys, as in the sheets.
 """
 
@@ -20,16 +20,16 @@ from tinyattn.tensor import Tensor
 
 
 def weights_of(scores: Tensor, *, causal: bool = False) -> Tensor:
-    """The weights that attention gives to scores.
+    """The attention weights of given scores.
 
-    With the identity as keys, the scores of a query are its own numbers.
+    With the identity matrix as keys, the scores of a query are its own elements.
 
-    Forward: α = softmax(s), read from the identity by `ops.attention`
+    Forward: α = softmax(s), the output of `ops.attention` for the identity matrix as values
     Shapes:  (.., T, n) -> (.., T, n), or one row, (n,) -> (n,)
     Units:   nats -> weights
     Source:  derivations/03_softmax.md
 
-    Args: causal: whether later keys are hidden, if the last query stands at the last key.
+    Args: causal: whether later keys are hidden; the last query is at the position of the last key.
     """
     identity = scores.xp.eye(scores.shape[-1], dtype=scores.dtype)
     queries = scores[None] if scores.ndim == 1 else scores
@@ -38,10 +38,10 @@ def weights_of(scores: Tensor, *, causal: bool = False) -> Tensor:
 
 
 def weight_bounds(gap: float, n: int) -> tuple[float, float]:
-    """Between what the largest of n weights lies, if its score leads the second by `gap`.
+    """The bounds of the largest of n weights, if its score exceeds the second score by `gap`.
 
-    Forward: 1/(1 + (n - 1) e^-gap) ≤ α ≤ 1/(1 + e^-gap); the first is reached when all rivals tie,
-             the second when all but one are far behind
+    Forward: 1/(1 + (n - 1) e^-gap) ≤ α ≤ 1/(1 + e^-gap); α is the first if all other scores are
+             equal, and comes near the second if all but one of them are far below
     Units:   gap nats -> weights
     Raises:  ValueError for a gap below 0, or fewer than 2 keys
     Source:  derivations/07_copying.md
@@ -55,7 +55,7 @@ def weight_bounds(gap: float, n: int) -> tuple[float, float]:
 
 
 def lead_needed(n: int, error: float, many: int = 1) -> float:
-    """The lead that gives `many` of n keys, equally high, all weight but `error`.
+    """The lead with which `many` of n keys, of equal scores, have together the weight 1 - `error`.
 
     Forward: gap = ln((n - k)(1 - η)/(k η)), k = many, η = error
     Units:   nats
@@ -70,7 +70,7 @@ def lead_needed(n: int, error: float, many: int = 1) -> float:
 
 
 def imbalance(difference: float) -> float:
-    """How far from ½ each of two keys' share of their common weight is.
+    """How far the share of one key in the weight of two differs from ½.
 
     Forward: |α_a/(α_a + α_b) - ½| = ½ tanh(|s_a - s_b|/2)
     Units:   difference nats -> share
@@ -80,7 +80,7 @@ def imbalance(difference: float) -> float:
 
 
 def largest_move(change: Any) -> float:
-    """The most that any weights can move, in total variation, when scores change so.
+    """The largest change of the weights, in total variation, for a change of the scores.
 
     Forward: ½ Σ_i |Δα_i| ≤ tanh(r/4), r = max Δs - min Δs
     Shapes:  change Δs (n,)
@@ -93,7 +93,7 @@ def largest_move(change: Any) -> float:
 
 
 def jacobian(weights: Tensor) -> Tensor:
-    """How the weights of one query move with its scores: ∂α_i/∂s_j.
+    """The derivatives of the weights of one query by its scores: ∂α_i/∂s_j.
 
     Forward: J = diag(α) - α αᵀ
     Shapes:  (n,) -> (n, n)
@@ -108,9 +108,9 @@ def jacobian(weights: Tensor) -> Tensor:
 
 
 def one_row(where: str, numbers: Tensor) -> None:
-    """What all takes one query at a time refuses two.
+    """Check an argument that must be the scores or weights of one query.
 
-    Raises: ValueError unless there is one axis, with a number on it at least.
+    Raises: ValueError unless it has one axis and at least one element.
     """
     if numbers.ndim != 1 or not numbers.size:
         raise ValueError(f"{where}: takes one row of numbers, (n,); got {numbers.shape}")

@@ -1,4 +1,4 @@
-"""Training, from chapter 4 on. Of a model it needs a loss function, and its parameters."""
+"""Training, from chapter 4 on. It needs only the loss function and the parameters of a model."""
 
 from tinyattn.training.optimizers import SGD, AdamW, Optimizer
 from tinyattn.training.step import Step, StepResult
@@ -10,7 +10,7 @@ from tinyattn.training.metrics import Log, read_metrics
 from tinyattn.training.keep import Keeper, TrainingFailed
 from tinyattn.training.signals import Interrupted
 from tinyattn.training.muon import Muon, orthogonal
-from tinyattn.training.registry import OPTIMIZERS, make_optimizers
+from tinyattn.training.optimizer_table import OPTIMIZERS, make_optimizers
 from tinyattn.training.settings import SettingError, TrainSettings
 from tinyattn.training.fit import Fit
 

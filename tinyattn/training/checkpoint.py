@@ -1,9 +1,10 @@
-"""Chapter 6: keeping what was learned.
+"""Chapter 6: checkpoints.
 
-A checkpoint is one safetensors file: every parameter and optimiser moment by a readable name, and
-in its header, as JSON, what is needed to go on beside the texts: sizes, recipe, vocabulary, step,
-seed. It holds no code and none is run when it is read. It is written whole or not at all
-(data/files.py), so a crash at any moment leaves either the old file or the new one.
+A checkpoint is one safetensors file. It contains every parameter and the optimizer state, each
+array under a readable name. Its header contains, as JSON, what a run needs to continue besides its
+data: sizes, recipe, vocabulary, step, seed. It contains no code, and loading it runs none. It is
+written completely or not at all (data/files.py): after a crash there is the old file or the new
+one.
 """
 
 from __future__ import annotations
@@ -24,31 +25,31 @@ from tinyattn.limits import MOST_SEED, brief
 from tinyattn.training.optimizers import Optimizer
 
 CHECKPOINT = "checkpoint.safetensors"
-"""What the checkpoint of a run is called, in its folder."""
-FORMAT = "tinyattn-2"
-"""Where the header keeps our JSON; another number when old files can no longer be read."""
+"""The file name of a checkpoint in the folder of its run."""
+FORMAT = "tinyattn-3"
+"""The key of our JSON in the header; its number rises when old files can no longer be read."""
 
 
 class CheckpointError(Exception):
-    """A checkpoint cannot be used; the message says which and why, in one line."""
+    """A checkpoint cannot be used; the message names the file and the reason, in one line."""
 
 
 @dataclass
 class Checkpoint:
-    """Arrays by name, and everything else as JSON."""
+    """Arrays by name, and everything else as a dictionary that JSON can store."""
 
     arrays: dict[str, np.ndarray]
     about: dict[str, Any]
 
     def group(self, prefix: str) -> dict[str, np.ndarray]:
-        """The arrays whose names start with `prefix.`, without it."""
+        """The arrays whose names start with `prefix.`, by the rest of their names."""
         start = prefix + "."
         return {n.removeprefix(start): a for n, a in self.arrays.items() if n.startswith(start)}
 
 
 @contextmanager
 def write_errors() -> Iterator[None]:
-    """Inside, a file that cannot be written is told as a CheckpointError."""
+    """A context manager that raises CheckpointError for a file that cannot be written."""
     try:
         yield
     except OSError as error:
@@ -62,15 +63,15 @@ def save(
     about: dict[str, Any],
     beside: Mapping[Path, Content] | None = None,
 ) -> None:
-    """Write a checkpoint: all of it, or nothing.
+    """Write a checkpoint, completely or not at all.
 
-    Args: beside: other files, and what they become together with the checkpoint, just before it.
-    Raises: CheckpointError if it cannot be written (a full disk, a read-only folder); an earlier
-        file of that name is then untouched, and so are the files beside it.
+    Args: beside: other files and their new contents, written together with the checkpoint.
+    Raises: CheckpointError if a file cannot be written (a full disk, a read-only folder); an
+        earlier checkpoint and the files of `beside` are then unchanged.
     """
     from safetensors.numpy import save as to_bytes
 
-    # safetensors would write the buffer of a transposed view in the wrong order (#825).
+    # safetensors would write the buffer of a transposed view in the wrong order (its issue #825).
     host = {name: np.ascontiguousarray(asnumpy(a)).reshape(a.shape) for name, a in arrays.items()}
     raw = to_bytes(host, metadata={FORMAT: json.dumps(about)})
     with write_errors():
@@ -80,7 +81,7 @@ def save(
 def load(path: str | Path) -> Checkpoint:
     """Read a checkpoint.
 
-    Raises: CheckpointError if it is missing, damaged, or not one of ours.
+    Raises: CheckpointError if it is missing, damaged, or not a checkpoint of tinyattn.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -92,15 +93,20 @@ def load(path: str | Path) -> Checkpoint:
             if FORMAT in header:
                 arrays = {name: file.get_tensor(name) for name in file.keys()}
         if foreign := {str(a.dtype) for a in arrays.values() if a.dtype.isbuiltin != 1}:
-            raise TypeError(f"it has numbers of type {', '.join(foreign)}")
+            raise TypeError(f"it has arrays of dtype {', '.join(foreign)}")
     except FileNotFoundError as error:
         raise CheckpointError(f"{path}: no such file") from error
     except (OSError, SafetensorError, ValueError, TypeError, AttributeError) as error:
-        # The last two are for a type that NumPy does not have, such as bfloat16; another package
-        # may have taught it one.
+        # The last two are for a dtype that NumPy does not have, such as bfloat16; another package
+        # may have added it.
         raise CheckpointError(
             f"{path}: not a checkpoint, or damaged: {str(error).splitlines()[0]}"
         ) from error
+    if older := [key for key in header if key.startswith("tinyattn-") and key != FORMAT]:
+        raise CheckpointError(
+            f"{path}: written by another version of tinyattn ({older[0]}, and this one reads "
+            f"{FORMAT}): train the model again, or use that version"
+        )
     if FORMAT not in header:
         raise CheckpointError(
             f"{path}: a safetensors file, but not a checkpoint of tinyattn ({FORMAT})"
@@ -110,22 +116,22 @@ def load(path: str | Path) -> Checkpoint:
     except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{path}: its header is damaged: {error}") from error
     if not isinstance(about, dict):
-        raise CheckpointError(f"{path}: its header is damaged: it is {brief(about)}, no object")
+        raise CheckpointError(f"{path}: its header is damaged: it is {brief(about)}, not an object")
     return Checkpoint(arrays, about)
 
 
-KINDS = {str: "a text", dict: "an object", int: f"a whole number from 0 to {MOST_SEED}"}
+KINDS = {str: "a string", dict: "an object", int: f"a whole number from 0 to {MOST_SEED}"}
 
 
 def check_header(
     file: Path, about: dict[str, Any], wanted: dict[str, type], whose: str = "its"
 ) -> None:
-    """See that a checkpoint's header says what its reader needs, before anything is made of it.
+    """Check that a checkpoint's header has the keys that its reader needs, with the right types.
 
     Args:
-        wanted: the type of each key: one of KINDS.
-        whose: what the keys are told to belong to.
-    Raises: CheckpointError with all keys that are missing, or the first whose value is wrong.
+        wanted: the type of each key; one of KINDS.
+        whose: how the message calls the owner of the keys.
+    Raises: CheckpointError with all missing keys, or with the first key whose value is wrong.
     """
     start = f"{file}: does not fit this program: {whose}"
     if missing := wanted.keys() - about.keys():
@@ -138,9 +144,9 @@ def check_header(
 
 
 def _is(value: Any, kind: type) -> bool:
-    """Whether a value is of this kind; True is no number, and half a character no text.
+    """Whether a value has this type. A bool is not a number here; numbers are at most MOST_SEED.
 
-    No count and no seed is larger than MOST_SEED.
+    A string with half of a surrogate pair is refused, since it cannot be encoded as UTF-8.
     """
     if type(value) is not kind:
         return False
@@ -150,7 +156,7 @@ def _is(value: Any, kind: type) -> bool:
 
 
 def moments(optimizers: list[Optimizer]) -> dict[str, Array]:
-    """What the optimisers must keep to go on later, by the names that a checkpoint has."""
+    """The state of the optimizers, by the names of the arrays in a checkpoint."""
     return {
         f"optimizer.{i}.{moment}.{name}": array
         for i, optimizer in enumerate(optimizers)
@@ -160,14 +166,14 @@ def moments(optimizers: list[Optimizer]) -> dict[str, Array]:
 
 
 def restore(optimizers: list[Optimizer], saved: Checkpoint, file: Path) -> None:
-    """Make the optimisers' moments and step what they were, if all of it fits.
+    """Load the optimizer state and the step from a checkpoint, if all of it fits.
 
-    Raises: CheckpointError with the first array that does not.
+    Raises: CheckpointError with the first array that does not fit.
     """
     own = moments(optimizers)
     kept = {name: a for name, a in saved.arrays.items() if not name.startswith("model.")}
     wrong = [f"{name} is missing" for name in own.keys() - kept.keys()]
-    wrong += [f"{name} belongs to none" for name in kept.keys() - own.keys()]
+    wrong += [f"{name} belongs to no optimizer" for name in kept.keys() - own.keys()]
     for name in own.keys() & kept.keys():
         want, got = own[name], kept[name]
         if (want.shape, want.dtype) != (got.shape, got.dtype):
@@ -175,7 +181,7 @@ def restore(optimizers: list[Optimizer], saved: Checkpoint, file: Path) -> None:
         elif not np.isfinite(got).all():
             wrong.append(f"{name} is not finite")
     if wrong:
-        raise CheckpointError(f"{file}: the checkpoint's optimiser state does not fit these "
+        raise CheckpointError(f"{file}: the checkpoint's optimizer state does not fit these "
                               f"settings: {min(wrong)}")  # fmt: skip
     for name, array in own.items():
         array[...] = backend.asarray(kept[name], device=backend.device_of(array).name)

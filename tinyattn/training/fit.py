@@ -1,6 +1,6 @@
 """Chapter 6: a run, from its settings to its last checkpoint.
 
-Here is put together what training needs: optimisers, schedule, step, log, checkpoints and loop.
+This file combines what training needs: optimizers, schedule, step, log, checkpoints and loop.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from tinyattn.data.files import Content
 from tinyattn.limits import seed_of
 from tinyattn.nn import Module
 from tinyattn.services import service
-from tinyattn.threads import NoThreads, check_alone
 from tinyattn.training.checkpoint import CHECKPOINT, Checkpoint
 from tinyattn.training.keep import Keeper, are_there, go_on
 from tinyattn.training.loop import Data, train
 from tinyattn.training.metrics import METRICS, Log
 from tinyattn.training.optimizers import Optimizer
 from tinyattn.training.ranks import ALONE, Ranks
-from tinyattn.training.settings import TrainSettings, products_in
+from tinyattn.training.settings import TrainSettings, matmul_precision
 from tinyattn.training.signals import Interrupted, named, stop_asked
 from tinyattn.training.step import Loss, Step, StepResult
+from tinyattn.workers import NoThreads, check_alone
 
 
 @service
@@ -31,19 +31,20 @@ def step(
     xp: Any, loss: Loss, optimizers: list[Optimizer], *, seed: int = 0, clip: float = 1.0,
     workers: int | None = None, ranks: Ranks | None = None,
 ) -> Step:  # fmt: skip
-    """The step that a run takes.
+    """The training step of a run.
 
     Args:
         loss: the loss function.
-        optimizers: together they own every parameter.
-        seed: of the dropout.
-        clip: the largest gradient norm.
-        workers: threads that share a batch, and ranks: processes; this step has one of each.
+        optimizers: optimizers that together update every parameter.
+        seed: seed of dropout.
+        clip: largest gradient norm.
+        workers: number of threads that share a batch; this step has one.
+        ranks: processes that share a batch; this step has one.
     Raises: ValueError for a seed out of range; NoThreads for several workers or ranks.
     """
     check_alone(workers)
     if ranks is not None and ranks.size > 1:
-        raise NoThreads("several processes share a step in tinyattn/parallel alone, and it was "
+        raise NoThreads(f"{ranks.size} processes: only tinyattn/parallel shares a step, and it was "
                         "deleted or is switched off; leave out mpiexec")  # fmt: skip
     return Step(loss, optimizers, seed=seed, clip=clip)
 
@@ -53,15 +54,16 @@ class Fit:
     """What a run needs besides data, model and loss.
 
     Args:
-        settings: of the stage.
-        folder: where metrics and the checkpoint go.
-        about: what else the checkpoint should hold, as JSON.
-        beside: the run's other files, and what they become when it begins.
+        settings: settings of the stage.
+        folder: folder for the log and the checkpoint.
+        about: further contents of the checkpoint, as JSON.
+        beside: the run's other files, and their contents when the run begins.
         seed, workers: see `step`.
         corpus_tokens: see `TrainSettings.make_schedule`.
-        measure: called every `measure_every` steps; what it returns is logged too.
+        measure: called every `measure_every` steps and after the last; its values are logged too.
         ranks: the processes that share the run; the first one writes.
-        on_step: called after each step with what was logged about it, if it was, for a bar.
+        on_step: called after each step, for a progress bar, with the step's log entry; an empty
+            one if the step was not logged.
     """
 
     settings: TrainSettings
@@ -77,19 +79,19 @@ class Fit:
     on_step: Callable[[dict[str, Any]], None] = lambda entry: None
 
     def __post_init__(self) -> None:
-        self.seed = seed_of(self.seed)  # Python's own number, since the checkpoint's JSON has it
+        self.seed = seed_of(self.seed)  # Python's int, for the JSON of the checkpoint
 
     def run(
         self, model: Module, loss: Loss, data: Data, resume: Checkpoint | None = None
     ) -> list[dict[str, Any]]:
-        """Train to the end, or from where `resume` stopped; returns the entries of the log.
+        """Train to the end, from the start or from `resume`; returns the entries of the log.
 
-        Nothing is written before all is checked. Where an earlier run lies in the folder, it stays
-        whole until this one keeps its first checkpoint.
+        Nothing is written before everything is checked. An earlier run in the folder stays complete
+        until this run saves its first checkpoint.
 
-        Raises: Interrupted after a signal to stop, TrainingFailed if the loss is not a number; in
-            both cases the folder holds the last good checkpoint, if one has been written.
-            ValueError for products that the device does not have.
+        Raises: Interrupted after a signal to stop; TrainingFailed if the loss is NaN or infinite;
+            in both cases the folder contains the last good checkpoint, if one has been saved.
+            ValueError for a matmul_precision that the device does not have.
         """
         settings, ranks = self.settings, self.ranks
         total = settings.total_steps(data.batches_per_epoch)
@@ -102,7 +104,7 @@ class Fit:
         take = step(xp, loss, optimizers, seed=self.seed, clip=settings.clip, workers=self.workers,
                     ranks=ranks)  # fmt: skip
         places = [self.folder / name for name in (CHECKPOINT, METRICS)] + [*self.beside]
-        with stop_asked() as asked, products_in(xp, settings.products), take:
+        with stop_asked() as asked, matmul_precision(xp, settings.matmul_precision), take:
             there = are_there(places, ranks)
             log = Log(self.folder, start, self.beside, writes=ranks.writes,
                       waits=there and resume is None)  # fmt: skip
@@ -117,14 +119,14 @@ class Fit:
 
             with keeper.failures():
                 taken = train(take, data, schedule, start, total, log=note, keep=keeper, stop=stop)
-            if stopped := stop():  # asked once more: nobody goes on before the first has written
+            if stopped := stop():  # again, since it makes all ranks wait until rank 0 has saved
                 raise Interrupted(f"stopped{named(stopped)} after step {taken} of {total}", stopped)
         return log.entries
 
     def _note(
         self, log: Log, result: StepResult, learning_rate: float, total: int, per_epoch: int
     ) -> None:
-        """Log a step, if it is one to write about. On a GPU to ask what it measured is to wait."""
+        """Log a step if it is due. On a GPU, reading a step's values waits for its computation."""
         number = result.step + 1
         last, even = number == total, number % max(1, self.measure_every) == 0
         measure = self.measure if last or even else None

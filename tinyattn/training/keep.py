@@ -1,7 +1,7 @@
-"""Chapter 6: a run keeps what it has.
+"""Chapter 6: saving the checkpoints of a run.
 
-A checkpoint of a run holds the parameters, the optimisers' moments, and how far the run has come.
-One is kept now and then, and nothing that is not a number ever is.
+A checkpoint of a run contains the parameters, the optimizer state and the number of finished steps.
+A run saves one every SAVE_SECONDS and at its end, and never one with NaN or infinite values.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ SAVE_SECONDS = 60.0
 
 
 class TrainingFailed(Exception):
-    """The loss is no longer a number; the last good checkpoint is kept."""
+    """The loss or a parameter is NaN or infinite; the last good checkpoint is kept."""
 
 
 def are_there(places: Iterable[Path], ranks: Ranks) -> bool:
-    """Whether something lies at one of these places, where a run will write.
+    """Whether one of these paths, to which a run will write, exists already.
 
-    Raises: CheckpointError if it cannot: now, and not with the first checkpoint.
+    Raises: CheckpointError if one cannot be written, so that a run fails before its first step.
     """
     if ranks.writes:
         with write_errors():
@@ -44,9 +44,13 @@ def are_there(places: Iterable[Path], ranks: Ranks) -> bool:
 
 @dataclass
 class Keeper:
-    """Keeps the checkpoints of a run.
+    """Saves the checkpoints of a run.
 
-    Args: about: what else they hold, as JSON.
+    Args:
+        about: further contents of the checkpoints, as JSON.
+        total: steps of the whole run.
+        learning_rate: peak of the schedule, for the advice in an error.
+        saved: time of the last checkpoint, in seconds of `time.perf_counter`.
     """
 
     folder: Path
@@ -60,9 +64,9 @@ class Keeper:
     saved: float = field(default_factory=time.perf_counter)
 
     def __call__(self, result: StepResult, now: bool) -> None:
-        """Keep a checkpoint after a step, if the last one is old, or `now`.
+        """Save a checkpoint after a step if `now`, or if the last one is older than SAVE_SECONDS.
 
-        Raises: FloatingPointError if the step's loss is not a number; and as `save` does.
+        Raises: FloatingPointError if the step's loss is NaN or infinite; and as `save`.
         """
         if now or time.perf_counter() - self.saved > SAVE_SECONDS:
             result.check()
@@ -70,7 +74,7 @@ class Keeper:
             self.saved = time.perf_counter()
 
     def save(self, step: int) -> None:
-        """Keep what there is after so many steps.
+        """Save a checkpoint after `step` steps.
 
         Raises: TrainingFailed if a parameter is not finite; CheckpointError, see `checkpoint.save`.
         """
@@ -85,7 +89,7 @@ class Keeper:
 
     @contextmanager
     def failures(self) -> Iterator[None]:
-        """Inside, a loss that is not a number is told with what to do."""
+        """A context manager that raises TrainingFailed for a loss that is NaN or infinite."""
         try:
             yield
         except FloatingPointError as error:
@@ -95,15 +99,15 @@ class Keeper:
         path = self.folder / CHECKPOINT
         kept = f"the last good checkpoint is {path}" if path.exists() else "no checkpoint yet"
         if self.log.waits:
-            kept = f"no checkpoint yet, and what {self.folder} held is as it was"
+            kept = f"no checkpoint yet; the earlier files in {self.folder} are unchanged"
         advice = f"try a smaller learning_rate than {self.learning_rate:g}"
         return TrainingFailed(f"{error}; {kept}; {advice}")
 
 
 def go_on(optimizers: list[Optimizer], saved: Checkpoint, folder: Path) -> int:
-    """Make the moments what they were in a checkpoint; returns the steps that were taken.
+    """Load the optimizer state from a checkpoint; returns the number of finished steps.
 
-    Raises: CheckpointError if they do not fit.
+    Raises: CheckpointError if it does not fit.
     """
     restore(optimizers, saved, folder / CHECKPOINT)
     return int(saved.about["step"])

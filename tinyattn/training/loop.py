@@ -1,8 +1,8 @@
 """Chapter 4: the training loop.
 
-Take a batch, take a step, write down what happened, now and then keep a checkpoint. All that is
-random follows from the seed and the number of the step, so a run that was interrupted and resumed
-ends with the same bits as one that was not. Next: letters that look the same (data/forms.py).
+Take a batch, take a step, log the result, sometimes save a checkpoint. All random numbers depend
+only on the seed and the numbers of epoch and step. So a run that was interrupted and resumed ends
+with the same bits as one that was not. Next: Unicode forms of letters (data/forms.py).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tinyattn.training.step import Step, StepResult
 
 
 class Data(Protocol):
-    """Where batches come from: a pure function of a seed and the number of the epoch."""
+    """A data set, whose batches are a pure function of a seed and the number of the epoch."""
 
     batches_per_epoch: int
 
@@ -24,7 +24,7 @@ class Data(Protocol):
         """The batches of one epoch, `batches_per_epoch` of them."""
 
     def tokens_before(self, step: int) -> int:
-        """How many tokens, PADs included, the steps before this one have read."""
+        """How many tokens, PADs included, all steps before this one have processed."""
 
 
 def train(
@@ -38,14 +38,17 @@ def train(
     keep: Callable[[StepResult, bool], None] = lambda result, now: None,
     stop: Callable[[], int] = lambda: 0,
 ) -> int:
-    """Take the steps from number `start` on, before `total`; returns how many are taken now.
+    """Take the steps `start` to `total - 1`; returns how many steps the run has taken in all.
 
     Args:
-        schedule: (number of a step, tokens before it) -> its learning rate.
-        log: told what each step measured, and its learning rate.
-        keep: may keep a checkpoint after each step; it is to, if it is told True.
-        stop: asked after each step whether to stop: 0 for no.
-    Raises: FloatingPointError if the loss of a step is not a number.
+        take: the training step.
+        data: its batches.
+        schedule: (number of a step, tokens before it) -> learning rate.
+        log: called after each step with its result and learning rate.
+        keep: called after each step with its result; must save a checkpoint if the second argument
+            is True, and may do so otherwise.
+        stop: called after each step; a result other than 0 ends the loop.
+    Raises: FloatingPointError if the loss or the gradient norm of a step is NaN or infinite.
     """
     taken = start
     for step, batch in zip(range(start, total), batches(data, start), strict=False):
@@ -61,7 +64,7 @@ def train(
 
 
 def batches(data: Data, start: int) -> Iterator[Batch]:
-    """All batches from step `start` on, epoch after epoch without end."""
+    """All batches from step `start` on, epoch after epoch, without end."""
     first, index = divmod(start, data.batches_per_epoch)
     for epoch in itertools.count(first):
         yield from data.epoch(epoch)[index:]

@@ -1,7 +1,8 @@
-"""Chapter 6: what a run writes down while it trains, metrics.jsonl.
+"""Chapter 6: the log of a run, metrics.jsonl.
 
-One JSON object a line, appended as it happens, so that a crash costs a line at most. The log ends
-before the first line that is none: that is dropped when the run goes on, with all that follows it.
+Each line is one JSON object. It is appended during training, so a crash loses at most one line. The
+log ends before the first line that is not a valid entry. A resumed run drops that line and all
+lines after it.
 """
 
 from __future__ import annotations
@@ -20,26 +21,26 @@ from tinyattn.training.checkpoint import write_errors
 from tinyattn.training.step import StepResult
 
 METRICS = "metrics.jsonl"
-LOG_SECONDS = 1.0  # a line at least this often...
-LOG_LINES = 400  # ...or at this many even steps of the run, whichever is more often
-LONGEST_LINE = 100_000  # bytes; no entry is that long
+LOG_SECONDS = 1.0  # write a line at least this often...
+LOG_LINES = 400  # ...or at this many evenly spaced steps, whichever is more often
+LONGEST_LINE = 100_000  # bytes; every entry is shorter
 
 
 ENTRY = {"step": int, "epoch": int, "loss": float, "learning_rate": float, "seconds": float}
-"""What whoever reads a line needs of it; all of it finite. The rest of a line are numbers too."""
+"""Keys of every entry, with their types; these values are finite. All other values are numbers."""
 
 
 class Log:
-    """The metrics of a run. A resumed run drops what it is about to do again.
+    """The metrics of a run. A resumed run drops the entries of steps that it will repeat.
 
     Args:
-        folder: where the file lies.
-        start: the step to go on from.
-        beside: the other files of the run, and what they become when it begins.
-        waits: whether an earlier run lies there; it then stays as it is, and the first checkpoint
-            of this run takes all its places at once.
-        writes: whether there shall be a file; only the first of several processes has one.
-    Raises: CheckpointError if a file cannot be written; all are then as they were.
+        folder: folder of the run, which contains the file.
+        start: the step from which the run continues.
+        beside: the other files of the run, and their contents when the run begins.
+        waits: whether the folder contains an earlier run. Its files then stay unchanged until the
+            first checkpoint of this run, which replaces all of them at once.
+        writes: whether to write a file; of several processes only the first one does.
+    Raises: CheckpointError if a file cannot be written; all files are then unchanged.
     """
 
     def __init__(
@@ -64,25 +65,25 @@ class Log:
         self._positions = 0
 
     def files(self) -> dict[Path, Content]:
-        """The log and the files beside it, as they should be now."""
+        """The log and the other files of the run, with the contents that they should have now."""
         return {**self._beside, self.path: "".join(map(_line, self.entries))}
 
     @contextmanager
     def beginning(self) -> Iterator[dict[Path, Content]]:
-        """A context in which a checkpoint is kept; it gives what must be written together with it.
+        """A context manager for saving a checkpoint; yields the files to write together with it.
 
-        After the first one, the run no longer waits. If that fails, it does.
+        After the first checkpoint the run no longer waits. If saving it fails, the run still waits.
         """
         yield self.files() if self.waits else {}
         self.waits = False
 
     def took(self, result: StepResult) -> None:
-        """A step was taken: from here on its time and its positions count."""
+        """Count a finished step: its time and its positions."""
         self._now = time.perf_counter()
         self._positions += result.positions
 
     def due(self, number: int, total: int, *, always: bool) -> bool:
-        """Whether step `number` of `total`, counted from 1, is one to write about."""
+        """Whether to log step `number` of `total`, counted from 1."""
         now, even = time.perf_counter(), number % max(1, total // LOG_LINES) == 0
         if always or even or now - self._last >= LOG_SECONDS:
             self._last = now
@@ -92,7 +93,7 @@ class Log:
     def add(
         self, result: StepResult, epoch: int, learning_rate: float, measured: dict[str, Any]
     ) -> dict[str, Any]:
-        """Write a line about the last step, and return it."""
+        """Write the entry of the last step, with the values in `measured`, and return it."""
         seconds = max(TICK, self._now - self._began)
         entry = {
             "step": result.step + 1,
@@ -116,8 +117,8 @@ def _line(entry: dict[str, Any]) -> str:
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The entries of a metrics file. A note on stderr says where it is damaged, if it is: a crash
-    may have cut its last line short. That line and what follows it are left out."""
+    """The entries of a metrics file. A crash may have cut its last line short: a note on stderr
+    names the first line that is damaged. That line and all lines after it are left out."""
     entries: list[dict[str, Any]] = []
     lines = path.read_bytes().split(b"\n") if path.exists() else []
     for number, line in enumerate(lines, 1):
@@ -126,14 +127,14 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
             entries.append(entry)
         elif line or number < len(lines):
             if sys.stderr is not None:
-                print(f"note: {path}: line {number} is no entry of a log; it and what follows it "
-                      "are left out", file=sys.stderr)  # fmt: skip
+                print(f"note: {path}: line {number} is not a log entry; this line and all lines "
+                      "after it are left out", file=sys.stderr)  # fmt: skip
             break
     return entries
 
 
 def begins_as_log(path: Path) -> bool:
-    """Whether a file can be the log of a run: it is empty, or its first line is an entry."""
+    """Whether a file can be the log of a run: it is empty, or its first line is a log entry."""
     try:
         if not path.is_file():
             return False
@@ -145,7 +146,7 @@ def begins_as_log(path: Path) -> bool:
 
 
 def _entry(line: bytes) -> dict[str, Any] | None:
-    """What a line says, if it is one that `Log.add` could have written."""
+    """The entry in a line; None if `Log.add` cannot have written it."""
     try:
         entry = json.loads(line.decode("utf-8"))
     except (ValueError, RecursionError):

@@ -1,9 +1,9 @@
-"""Chapter 6: a weight matrix moves as a whole.
+"""Chapter 6: Muon, an optimizer that updates a weight matrix as a whole.
 
-Every matrix is U S Vᵀ: it reads along the columns of V, scales by the singular values in S, and
-writes along the columns of U. U Vᵀ does the same with all scales 1. A polynomial finds it with
-nothing but matrix products, and without ever computing U or V. Muon makes of a gradient such a
-matrix, so that every direction of the weights moves equally far.
+Every matrix has a singular value decomposition U S Vᵀ: it projects on the columns of V, scales by
+the singular values in S, and maps to the columns of U. U Vᵀ is the same map with all scales 1. A
+polynomial computes U Vᵀ by matrix products alone, without computing U or V. Muon replaces the
+gradient by such a matrix, so that every direction of the weights moves equally far.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ POLYNOMIALS = (
     (3.50555, -2.62634, 0.52559),
     (2.49025, -1.83426, 0.43677),
 )
-"""(a, b, c) of each step, found on page 24: each takes what it is given as near to 1 as such a
-polynomial can, the first all from 0.003 to 1, the last what is left, to within 0.2."""
+"""(a, b, c) of each step, found in derivations/24_muon.md. Each polynomial maps its inputs as near
+to 1 as its degree allows: the first one all inputs from 0.003 to 1, the last one to within 0.2."""
 
 
 def orthogonal(xp: Any, g: Array) -> Array:
-    """The matrix with g's singular vectors and all singular values near 1, unless they are tiny.
+    """The matrix with g's singular vectors and all singular values near 1, except tiny ones.
 
-    Forward: X ← (aI + bA + cA²)X, A = XXᵀ, for each (a, b, c), from X = g/size. So each singular
-             value σ becomes aσ + bσ³ + cσ⁵, and its vectors stay (derivations/24_muon.md)
-    Shapes:  (..., M, N) -> (..., M, N), each matrix by itself
+    Forward: X ← (aI + bA + cA²)X, A = XXᵀ, for each (a, b, c), from X = g/size. Each singular
+             value σ becomes aσ + bσ³ + cσ⁵; its vectors stay the same (derivations/24_muon.md)
+    Shapes:  (..., M, N) -> (..., M, N), one matrix for each index of the first axes
     Source:  Jordan and others 2024, with polynomials by the rule of Amsel and others 2025.
-             Differs: size is (Σσ⁸)^⅛, which is nearer to the largest σ than their (Σσ²)^½
+             Differs: size is (Σσ⁸)^⅛, which is closer to the largest σ than their (Σσ²)^½
     """
-    # Numbers up to 1, so that neither their squares nor those of squares leave float32's range.
+    # Elements up to 1, so that their squares and fourth powers stay in float32's range.
     largest = abs(g).max(axis=(-2, -1), keepdims=True)
     x = g / xp.maximum(largest, np.finfo(g.dtype).tiny)
     tall = x.shape[-2] > x.shape[-1]
-    x = x.swapaxes(-1, -2) if tall else x  # so that A is the smaller square
+    x = x.swapaxes(-1, -2) if tall else x  # so that A is the smaller of XXᵀ and XᵀX
     A = x @ x.swapaxes(-1, -2)
     size = ((A @ A) ** 2).sum(axis=(-2, -1), keepdims=True) ** 0.125  # Σσ⁸ = |A²|²
-    x = x / xp.maximum(size, 1)  # it is at least the largest number in x, and so 1, or x is zero
+    x = x / xp.maximum(size, 1)  # size is at least max |x|, which is 1, or x is 0
     for a, b, c in POLYNOMIALS:
         A = x @ x.swapaxes(-1, -2)
         x = a * x + (b * A + c * A @ A) @ x
@@ -64,17 +64,17 @@ def muon(
 
 
 class Muon(Optimizer):
-    """Momentum, orthogonalised: every direction of a weight matrix moves equally far.
+    """Orthogonalized momentum: every direction of a weight matrix moves equally far.
 
     Forward: m ← βm + g; u = orthogonal(g + βm); w ← w - rate·(decay·w + s·u),
              s = √max(1, n_out/n_in)
     Source:  Jordan and others 2024 (KellerJordan/Muon), with decoupled weight decay
 
-    Its share of a model are the matrices between hidden layers, which have such directions, and all
-    of them decay. An update costs the same whatever the batch: at A5's size and batch 64 a
-    twentieth of a training step (benchmarks/muon.py).
+    Muon updates the matrices between hidden layers, and all of them decay. The time of an update
+    does not depend on the batch. For a model of A5's size (assignment 5 of Stanford CS224N) and
+    batch 64 it is a twentieth of a training step (benchmarks/muon.py).
 
-    Raises: ValueError for a parameter that is no matrix (n_in, n_out).
+    Raises: ValueError for a parameter that is not a matrix (n_in, n_out).
     """
 
     rule = staticmethod(muon)
@@ -86,9 +86,12 @@ class Muon(Optimizer):
         super().__init__(named, **{**options, "decays": lambda parameter: True})
         for name, parameter in self.named.items():
             if parameter.ndim != 2:
-                raise ValueError(f"Muon: {name} must be a matrix; it has shape {parameter.shape}")
+                raise ValueError(
+                    f"Muon: {name} must be a matrix; it has shape {parameter.shape}; give it to "
+                    "AdamW, as make_optimizers does"
+                )
 
     @staticmethod
     def takes(parameter: Parameter) -> bool:
-        """Muon's share: not embedding, positions or head."""
+        """Whether Muon updates this parameter: not the embedding, the positions or the head."""
         return parameter.role in (Role.HIDDEN, Role.MIXING)

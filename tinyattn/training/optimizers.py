@@ -1,10 +1,9 @@
-"""Chapter 4: from gradients to better parameters.
+"""Chapter 4: optimizers.
 
-The gradient says in which direction the loss grows; so a step goes the other way. How far, and what
-earlier gradients have to say to it, is the *rule* of an optimiser. A rule may remember some arrays
-for each parameter, its *moments*. Here is what an optimiser is, then stochastic gradient descent,
-and AdamW, which gives every number a step of about the learning rate, whatever the size of its
-gradient; and how gradients that are too long are shortened. Next: one training step
+The gradient points in the direction in which the loss grows, so a step goes the other way. The
+*rule* of an optimizer computes the step from the gradient and from the optimizer state: arrays that
+the rule keeps for each parameter, here called its *moments*. This file has the base class,
+stochastic gradient descent (SGD), AdamW and gradient clipping. Next: one training step
 (training/step.py).
 """
 
@@ -22,39 +21,41 @@ Decays = Callable[[Parameter], bool]
 
 
 def decays_matrices(parameter: Parameter) -> bool:
-    """Weight decay for what features are multiplied with, not for biases, gains and tables."""
+    """Weight decay for weight matrices only, not for biases, gains and embedding tables."""
     return parameter.role in (Role.HIDDEN, Role.OUTPUT)
 
 
 def decays_a5(parameter: Parameter) -> bool:
-    """A5's rule: all but biases decay, so also gains, the embedding and the positions."""
+    """The rule of A5 (assignment 5 of Stanford CS224N): all parameters except biases decay. Unlike
+    in `decays_matrices`, gains, embeddings and positions decay too."""
     return parameter.role is not Role.BIAS
 
 
 class Optimizer:
-    """Moves parameters against their gradients by one rule. A kind of optimiser is a subclass.
+    """The base class of optimizers. A subclass moves parameters against their gradients by a rule.
 
-    It has a rule, a function `rule(xp, w, g, *moments, t, rate, decay, **numbers)`, which changes
-    the parameter w and its moments in place and leaves the gradient g as it is. t is the number of
-    the step, from 1; decay is the share of w that a rate of 1 takes away, a number or one for each
-    in w.
+    The rule is a function `rule(xp, w, g, *moments, t, rate, decay, **numbers)`. It changes the
+    parameter w and its moments in place, and leaves the gradient g as it is. t is the number of the
+    step, from 1; rate is the learning rate; decay is the weight decay coefficient, one number or an
+    array like w; numbers are the hyperparameters.
 
     Args:
         named: parameters by name.
-        weight_decay, decays: the decay, and of which parameters; it is 0 for the others. Both stay
-            as they are given: a step of several threads reads them once.
-        scale: factor on the learning rate, for use beside another optimiser.
-        numbers: those of the rule that shall not be what `numbers` says.
-    Raises: ValueError without parameters; TypeError if they are of two precisions, or for a number
-        that the rule does not have.
+        weight_decay: the coefficient for parameters that decay; it is 0 for the others.
+        decays: says which parameters decay. Do not change `decays` or `weight_decay` later: a step
+            with several threads reads them only when it is created (parallel/flat.py).
+        scale: a factor on the learning rate, if two optimizers need different learning rates.
+        numbers: hyperparameters that replace defaults in the attribute `numbers`.
+    Raises: ValueError without parameters; TypeError if they have two dtypes, or for a
+        hyperparameter that the rule does not have.
     """
 
     rule: ClassVar[Callable[..., None]]
-    moments: ClassVar[tuple[str, ...]] = ()  # names of what the rule remembers of a parameter
-    numbers: ClassVar[dict[str, float]] = {}  # of the rule, by name: what they are by default
+    moments: ClassVar[tuple[str, ...]] = ()  # names of a parameter's state arrays
+    numbers: ClassVar[dict[str, float]] = {}  # hyperparameters and their defaults
     alone: ClassVar[str] = "parameter"
-    """What the rule moves by itself: a whole "parameter"; each "matrix" in an array, on its last
-    two axes; or each "number", so that arrays may be cut, and joined, anywhere."""
+    """The unit that the rule updates without the rest. "parameter": a whole array. "matrix": each
+    matrix on the last two axes. "number": each element, so arrays may be split and joined."""
 
     def __init__(
         self,
@@ -69,10 +70,12 @@ class Optimizer:
         if not self.named:
             raise ValueError(f"{type(self).__name__}: the model has no parameters")
         if len({parameter.dtype for parameter in self.named.values()}) > 1:
-            raise TypeError(f"{type(self).__name__}: the parameters must share one precision")
+            raise TypeError(f"{type(self).__name__}: the parameters must share one dtype")
         if unknown := numbers.keys() - self.numbers.keys():
-            raise TypeError(f"{type(self).__name__}: has no {', '.join(sorted(unknown))}; "
-                            f"it has {', '.join(self.numbers)}")  # fmt: skip
+            raise TypeError(
+                f"{type(self).__name__}: has no hyperparameter {', '.join(sorted(unknown))}; "
+                f"it has {', '.join(self.numbers)}"
+            )
         self.given = {**self.numbers, **numbers}
         self.decayed = {name for name, parameter in self.named.items() if decays(parameter)}
         self.weight_decay, self.scale, self.steps = weight_decay, scale, 0
@@ -83,34 +86,34 @@ class Optimizer:
 
     @staticmethod
     def takes(parameter: Parameter) -> bool:
-        """Whether this kind can move such a parameter; AdamW moves what another kind cannot."""
+        """Whether this optimizer can update a parameter. If not, AdamW updates it."""
         return True
 
     def step(self, learning_rate: float) -> None:
-        """Move every parameter against the gradient that `backward` left, and clear that."""
+        """Update every parameter by its gradient, and clear the gradient (as zero_grad() does)."""
         self.steps += 1
         for name, w in self.named.items():
             g = w.xp.zeros_like(w.data) if w.grad is None else w.grad
             moments = [self.memory[moment][name] for moment in self.moments]
             self.move(w.data, g, moments, learning_rate, self.decay_of(name))
             w.changed_in_place()
-            w.zero_grad()  # each gradient counts once
+            w.zero_grad()  # so that no gradient is used twice
 
     def move(
         self, w: Array, g: Array, moments: list[Array], learning_rate: float, decay: Array | float
     ) -> None:
         """Apply the rule to one array."""
-        rate = float(learning_rate) * self.scale  # np.float64 would widen float32
+        rate = float(learning_rate) * self.scale  # np.float64 would turn float32 into float64
         type(self).rule(
             array_module(w), w, g, *moments, t=self.steps, rate=rate, decay=decay, **self.given
         )
 
     def decay_of(self, name: str) -> float:
-        """The decay of one parameter."""
+        """The weight decay coefficient of one parameter."""
         return self.weight_decay if name in self.decayed else 0.0
 
     def state(self) -> dict[str, dict[str, Array]]:
-        """What must be kept to go on later: each moment of every parameter, by name."""
+        """The optimizer state that a checkpoint needs: each moment of every parameter, by name."""
         return self.memory
 
 
@@ -125,16 +128,16 @@ def sgd(
 
 
 class SGD(Optimizer):
-    """Stochastic gradient descent with momentum: a ball that rolls downhill, and keeps rolling.
+    """SGD with momentum: a heavy ball that rolls downhill, and keeps rolling.
 
     Forward: m ← βm + g; w ← w - rate·(decay·w + m)
-    Source:  Robbins and Monro 1951; Polyak 1964; Sutskever and others 2013, section 2. Differs: the
-             weights decay by themselves, as in AdamW, not by way of the gradient
+    Source:  Robbins and Monro 1951; Polyak 1964; Sutskever and others 2013, section 2.
+             Difference: here weight decay is decoupled from the gradient, as in AdamW
     """
 
     rule = staticmethod(sgd)
     moments = ("velocity",)
-    numbers: ClassVar = {"momentum": 0.95}  # that of Muon, so that one setting does for both
+    numbers: ClassVar = {"momentum": 0.95}  # as in Muon (training/muon.py)
     alone = "number"
 
 
@@ -153,10 +156,12 @@ def adamw(
 class AdamW(Optimizer):
     """Adam with decoupled weight decay.
 
+    Each element moves by about the learning rate, whatever the size of its gradient.
+
     Forward: m ← β₁m + (1-β₁)g; v ← β₂v + (1-β₂)g²;
              w ← w - rate·(decay·w + m̂/(√v̂ + ε)), m̂ = m/(1-β₁ᵗ), v̂ = v/(1-β₂ᵗ)
-    Source:  Loshchilov and Hutter 2019, algorithm 2; the rate scales the decay too, as in PyTorch.
-             The numbers are A5's
+    Source:  Loshchilov and Hutter 2019, algorithm 2; `rate` scales the decay too, as in PyTorch.
+             The hyperparameters are A5's
     """
 
     rule = staticmethod(adamw)
@@ -166,9 +171,10 @@ class AdamW(Optimizer):
 
 
 def clip_gradients(gradients: Sequence[Array], most: float) -> float:
-    """Shorten all gradients together to a norm of `most`, if it is more; returns what it was.
+    """Gradient clipping, in place, by the norm of all gradients (PyTorch: clip_grad_norm_).
 
-    Forward: g ← g·most/(norm + 1e-6) if norm > most; norm = √Σ g², over all numbers there are
+    Forward: g ← g·most/(norm + 1e-6) if norm > most; norm = √Σ g² over all elements of all arrays
+    Returns: the norm before clipping.
     Source:  Pascanu and others 2013, algorithm 1
     """
     norm = math.sqrt(math.fsum(float(asnumpy((g * g).sum())) for g in gradients))

@@ -1,8 +1,8 @@
-"""Chapter 6: how large a step to take, and when.
+"""Chapter 6: learning rate schedules.
 
-A learning rate usually starts small (warm-up, while the optimiser gets to know the gradients),
-and falls towards the end, so that the parameters settle. A schedule is a function of how far the
-run has come.
+A learning rate usually starts small (the warm-up, in which the optimizer state fills), and falls
+towards the end, so that the parameters settle. A schedule computes the learning rate of a step from
+its number.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 
 def constant(progress: float) -> float:
-    """1 throughout."""
+    """1 at every step."""
     return 1.0
 
 
 def linear(progress: float) -> float:
-    """From 1 straight down to 0."""
+    """From 1 down to 0 along a straight line."""
     return 1.0 - progress
 
 
@@ -32,6 +32,7 @@ SHAPES: dict[str, Callable[[float], float]] = {
     "linear": linear,
     "cosine": cosine,
 }
+"""The learning rate after the warm-up, without floor: progress in 0..1 -> fraction of the peak."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +41,13 @@ class Schedule:
 
     Args:
         name: "constant", "linear", "cosine" or "a5-cyclic".
-        learning_rate: the largest, its peak.
-        warmup: how long the learning rate climbs to the peak.
-        end: when it has come down to floor times that.
-        floor: the smallest after the warm-up, as a share of the peak.
-    Units: warmup and end in steps; for "a5-cyclic" in tokens, PADs included.
-    Raises: ValueError for a name that does not exist, or a number below 0 or without end;
-        for a floor above 1.
+        learning_rate: peak of the schedule, its largest learning rate.
+        warmup: length of the warm-up, in which the learning rate rises to the peak.
+        end: where the learning rate has fallen to floor times the peak.
+        floor: smallest learning rate after the warm-up, as a fraction of the peak, in 0..1.
+    Units: warmup and end in steps; for "a5-cyclic" in tokens, padding included.
+    Raises: ValueError for an unknown name, for a value that is negative or not finite, and for a
+        floor above 1.
     """
 
     name: str
@@ -64,12 +65,12 @@ class Schedule:
                     f"{field} must be at least 0 and finite; got {getattr(self, field)}"
                 )
         if self.floor > 1:
-            raise ValueError(f"floor must be at most 1, a share of the peak; got {self.floor}")
+            raise ValueError(f"floor must be at most 1, a fraction of the peak; got {self.floor}")
 
     def __call__(self, step: int, tokens: int = 0) -> float:
-        """The learning rate of step number `step` (from 0), `tokens` having been read before it."""
+        """The learning rate of step `step` (from 0); earlier steps had `tokens` tokens in all."""
         if self.name == "a5-cyclic":
-            # A5's trainer sets the learning rate *after* each step: the first one runs at the peak.
+            # A5's trainer sets the learning rate *after* a step: the first step runs at the peak.
             return self.learning_rate * (
                 a5_cyclic(tokens, self.warmup, self.end, self.floor) if step else 1
             )
@@ -84,12 +85,12 @@ class Schedule:
 
 
 def a5_cyclic(tokens: int, warmup: int, end: int, floor: float = 0.1) -> float:
-    """The rule of CS224N assignment 5: a cosine that nobody stops.
+    """The rule of A5 (assignment 5 of Stanford CS224N): a cosine that continues after `end`.
 
     Forward: tokens/warmup while tokens < warmup; then max(floor, (1 + cos πp)/2) with
              p = (tokens - warmup)/(end - warmup)
-    Beyond `end` the cosine climbs again. The published settings of 2021 to 2023 pass `end` after
-    200 of 650 epochs, and so come back to the full learning rate after 400.
+    After `end` the cosine rises again. The published settings of 2021 to 2023 reach `end` after
+    200 of 650 epochs, so the learning rate is back at its peak after 400.
     """
     if tokens < warmup:
         return tokens / max(1, warmup)

@@ -1,9 +1,9 @@
-"""Chapter 6: being asked to stop.
+"""Chapter 6: stopping a run by a signal.
 
-Somebody presses Ctrl-C, closes the terminal, or ends the job from outside: the system sends the
-process a signal, which by default would end it at once. A run notes it instead, finishes the step
-that it is in, keeps a checkpoint and stops. A signal that was ignored when the run began, as behind
-nohup, stays ignored; one that the program around the run handles is that program's.
+After Ctrl-C, when the terminal is closed, or when the job is ended from outside, the system sends
+the process a signal. By default the signal ends the process at once. A run records it instead,
+finishes the current step, saves a checkpoint and stops. A signal that was ignored when the run
+began, as under nohup, stays ignored. A signal that the calling program handles is left to it.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any
 
 STOPS: list[int] = [signal.Signals[name] for name in ("SIGINT", "SIGTERM", "SIGHUP")
                     if name in signal.Signals.__members__]  # fmt: skip
-"""Ctrl-C; what `kill` and schedulers send; and what a terminal that is closed sends, but not on
-Windows."""
+"""Ctrl-C sends SIGINT, `kill` and schedulers send SIGTERM, and a terminal that is closed sends
+SIGHUP, which Windows does not have."""
 
 
 class Interrupted(Exception):
-    """Somebody asked to stop; a checkpoint was kept.
+    """A signal stopped the run; a checkpoint was saved.
 
-    Args: number: of the signal.
+    Args: number: number of the signal.
     """
 
     def __init__(self, message: str, number: int = signal.SIGINT) -> None:
@@ -32,11 +32,11 @@ class Interrupted(Exception):
 
 @contextmanager
 def stop_asked() -> Iterator[Callable[[], int]]:
-    """A context in which these signals are noted, where that is nobody else's business.
+    """A context manager that records these signals, except those that the caller handles.
 
-    It gives a function: the number of the first signal that came, or 0. A second Ctrl-C raises
-    KeyboardInterrupt and does not wait; the others may come twice, as a terminal that is closed and
-    its shell both send one. Afterwards all signals do what they did before.
+    It yields a function that returns the number of the first signal that arrived, or 0. A second
+    Ctrl-C raises KeyboardInterrupt at once. The other signals may arrive twice, since a terminal
+    that is closed and its shell both send one. At the end all signals get their old handlers back.
     """
     came: list[int] = []
 
@@ -48,19 +48,19 @@ def stop_asked() -> Iterator[Callable[[], int]]:
     before: dict[int, Any] = {}
     try:
         for number in STOPS:
-            handler = signal.getsignal(number)  # None if it is not Python's
+            handler = signal.getsignal(number)  # None if it was not set from Python
             pythons = handler is signal.default_int_handler and number == signal.SIGINT
             if handler is signal.SIG_DFL or pythons:
-                with suppress(ValueError):  # in the main thread alone Python handles signals
+                with suppress(ValueError):  # Python sets handlers in the main thread only
                     signal.signal(number, note)
                     before[number] = handler
         yield lambda: came[0] if came else 0
     finally:
         for number, handler in before.items():
-            if signal.getsignal(number) is note:  # or somebody has taken it over since
+            if signal.getsignal(number) is note:  # unless other code has set its own meanwhile
                 signal.signal(number, handler)
 
 
 def named(number: int) -> str:
-    """What to call a signal behind "stopped": Ctrl-C needs no name."""
+    """The name of a signal for a message after "stopped"; empty for Ctrl-C."""
     return "" if number == signal.SIGINT else f" by {signal.Signals(number).name}"

@@ -8,7 +8,7 @@ from formulas import Parameters, dense, masked, meeting
 USES = [True, False]
 OPTIONS = {"block": 4, "window_blocks": 1, "random_blocks": 1}
 COUNTED = {"block": 8, "global_blocks": 2, "random_blocks": 1}
-ALONE = {"random_blocks": 0}  # it draws other blocks where there are more
+ALONE = {"random_blocks": 0}  # with more blocks it draws other blocks
 
 
 def sees(block: Any, T: int, causal: bool) -> numpy.ndarray:

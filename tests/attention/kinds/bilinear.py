@@ -1,11 +1,11 @@
-"""Bilinear attention: one matrix a head for queries and keys."""
+"""Bilinear attention: one matrix per head for queries and keys."""
 
 import math
 from typing import Any
 
 import numpy
 from cases import attention
-from formulas import Parameters, linear, masked, meeting, merged, split, turned
+from formulas import Parameters, linear, masked, meeting, merged, rotated, split
 
 USES = [True, False]
 
@@ -16,8 +16,8 @@ def sees(block: Any, T: int, causal: bool) -> numpy.ndarray:
 
 def formula(np: Any, p: Parameters, block: Any, x: Any, causal: bool, padded: Any) -> Any:
     T = x.shape[1]
-    q = turned(np, block, split(np, linear(np, p, "query", x), block.heads), range(T))
-    k = turned(np, block, x[:, None], range(T))
+    q = rotated(np, block, split(np, linear(np, p, "query", x), block.heads), range(T))
+    k = rotated(np, block, x[:, None], range(T))
     v = split(np, linear(np, p, "value", x), block.heads)
     allowed = masked(sees(block, T, causal), padded)
     return merged(np, p, attention(np, q, k, v, allowed, scale=1 / math.sqrt(x.shape[-1])))

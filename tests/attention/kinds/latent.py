@@ -1,4 +1,4 @@
-"""Latents: the last position of a segment reads the past, and later queries read it."""
+"""Latents: the last position of a segment attends to the past, later queries attend to it."""
 
 from typing import Any
 
@@ -11,8 +11,8 @@ from formulas import (
     meeting,
     merged,
     queries_keys_values,
+    rotated,
     split,
-    turned,
 )
 
 USES = [True]
@@ -33,7 +33,7 @@ def formula(np: Any, p: Parameters, block: Any, x: Any, causal: bool, padded: An
         read = attention(np, q[:, :, end : end + 1], k[:, :, : end + 1], v[:, :, : end + 1])
         z = np.reshape(np.transpose(read, (0, 2, 1, 3)), (B, 1, block.width))
         key = split(np, linear(np, p, "latent_key", z), H)
-        return turned(np, block, key, [end]), split(np, linear(np, p, "latent_value", z), H)
+        return rotated(np, block, key, [end]), split(np, linear(np, p, "latent_value", z), H)
 
     return merged(np, p, by_segments(np, q, k, v, K, summary))
 

@@ -32,4 +32,4 @@ def values(p: Parameters, block: Any, x: Any, padded: Any) -> Any:
 
 def parameters(block: Any) -> int:
     C = block.width
-    return 4 * (C * C + C) + 2 * block.rows * block.longest
+    return 4 * (C * C + C) + 2 * block.rows * block.max_length

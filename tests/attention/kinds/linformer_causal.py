@@ -1,4 +1,4 @@
-"""Linformer for the past: mixtures of each finished segment, and one's own segment."""
+"""Causal Linformer: mixtures of each finished segment, and a query's own segment."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Multi-head attention: every query meets every key."""
+"""Multi-head attention: every query attends to every key."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The random synthesizer: scores are learned numbers, the same for every text."""
+"""The random synthesizer: scores are parameters, the same for every sequence."""
 
 from typing import Any
 
@@ -22,4 +22,4 @@ def formula(np: Any, p: Parameters, block: Any, x: Any, causal: bool, padded: An
 
 def parameters(block: Any) -> int:
     C = block.width
-    return 2 * (C * C + C) + block.heads * block.longest**2
+    return 2 * (C * C + C) + block.heads * block.max_length**2

@@ -1,4 +1,4 @@
-"""The dense synthesizer: each position makes its scores from itself."""
+"""The dense synthesizer: the scores of a position are computed from its own input."""
 
 from typing import Any
 
@@ -22,5 +22,5 @@ def formula(np: Any, p: Parameters, block: Any, x: Any, causal: bool, padded: An
 
 
 def parameters(block: Any) -> int:
-    C, D, N = block.width, block.width // block.heads, block.longest
+    C, D, N = block.width, block.width // block.heads, block.max_length
     return 3 * (C * C + C) + D * N + N

@@ -1,7 +1,7 @@
-"""Engine room, CPU: what makes NumPy fast. A file has the kernels of the formulas it names.
+"""Engine room, CPU: kernels for NumPy. Each file names the formulas that its kernels compute.
 
-`tiles` and `pairs` cut arrays into pieces that fit a core's cache; `selected` is attention where
-numbers are not finite.
+`tiles` and `pairs` cut arrays into tiles that fit the cache of a core; `selected` computes
+attention where elements are not finite.
 """
 
 from tinyattn.kernels.cpu import attention, dropout, embedding, gelu, layer_norm, linear, sums

@@ -1,4 +1,4 @@
-"""Engine room, CPU: the gradient of a table, whose rows are summed up in sorted runs."""
+"""Engine room, CPU: the gradient of an embedding table; ids are sorted, equal ids summed."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Any
 
 from tinyattn.backend import Array
 from tinyattn.kernels.cpu.sums import add_at
-from tinyattn.kernels.table import kernel
+from tinyattn.kernels.register import kernel
 from tinyattn.op import Index
 
 
 def _why_not(xp: Any, weight: Array, ids: Index) -> str:
-    """An id at least."""
+    """Needs at least one id."""
     return "" if ids.size else "no ids"
 
 

@@ -1,6 +1,7 @@
 """Engine room, CPU: GELU and the error function, by polynomials and tile by tile.
 
-NumPy has no error function; the C library's, one number at a time, takes a hundred times as long.
+NumPy has no error function. The C library's, called for one element after the other, takes a
+hundred times as long.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ import numpy as np
 
 from tinyattn.backend import Array, device_of
 from tinyattn.kernels.cpu.tiles import tiles
-from tinyattn.kernels.table import kernel
+from tinyattn.kernels.register import kernel
 
 FAR = 6.0
-"""Beyond this, Φ is 0 or 1 in float32, to the last bit."""
+"""Beyond ±FAR, erf(x/√2) = 2Φ(x) - 1 is ±1 in float32, to the last bit."""
 
 # Φ(x) ≈ (1 + tanh(x·P(x²)))/2 on |x| ≤ 6. The coefficients of P, highest first: a least-squares
 # fit on 1,500 Chebyshev nodes, reweighted until the largest errors of 2Φ - 1 were equal, 6e-8;
@@ -25,7 +26,7 @@ _CDF = (1.756280676e-09, -1.322663602e-07, 3.964773739e-06, -5.530631752e-05, -3
 
 
 def _half_log_odds(x: Array, square: Array) -> Array:
-    """atanh(2Φ(x) - 1), half the log-odds of a standard normal being below x; |x| ≤ 6."""
+    """atanh(2Φ(x) - 1), half the log-odds that a standard normal is below x; |x| ≤ 6."""
     y = square * _CDF[0]
     for coefficient in _CDF[1:-1]:  # Horner's rule, in place
         y += coefficient
@@ -36,7 +37,7 @@ def _half_log_odds(x: Array, square: Array) -> Array:
 
 
 def _float64(xp: Any, x: Array) -> str:
-    """float32, for which the polynomial is as exact as the numbers."""
+    """Needs float32, for which the polynomial is as accurate as the dtype."""
     return "" if x.dtype == np.float32 else "float64"
 
 
@@ -58,16 +59,16 @@ def erf(xp: Any, x: Array) -> Any:
 def gelu(xp: Any, x: Array, *, exact: bool = True) -> Any:
     """`ops.gelu`.
 
-    The derivative is computed on the way forward, while its ingredients are in the cache: the
-    backward pass is then a single product.
+    The derivative is computed in the forward pass, while its ingredients are in the cache. The
+    backward pass is then a single multiplication.
     """
     y, slope = (xp.empty(x.shape, dtype=x.dtype) for _ in range(2))  # C order: flat is a view
     flat_x, flat_y, flat_slope = (a.reshape(-1) for a in (x, y, slope))
     fill = _gelu_exact if exact else _gelu_tanh
-    # Half a tile each: over four arrays go twenty passes, which the cache should hold.
+    # Half a tile each: twenty passes go over four arrays, which should fit the cache.
     for tile in tiles(x.size, 2):
         parts = flat_x[tile], flat_y[tile], flat_slope[tile]
-        some_low = x.size and not parts[0].min() >= LOW  # also where one is NaN
+        some_low = x.size and not parts[0].min() >= LOW  # also if an element is NaN
         with np.errstate(invalid="ignore"):  # 0·∞ at -∞, which is below LOW
             fill(xp, *parts)
         if some_low:
@@ -76,7 +77,7 @@ def gelu(xp: Any, x: Array, *, exact: bool = True) -> Any:
 
 
 def _gelu_exact(xp: Any, x: Array, y: Array, slope: Array) -> None:
-    """Into y: x·Φ(x). Into slope: its derivative Φ(x) + x·φ(x)."""
+    """Compute x·Φ(x) into y, and its derivative Φ(x) + x·φ(x) into slope."""
     if x.dtype == xp.float32:
         near = xp.clip(x, -FAR, FAR, out=y)
         xp.multiply(near, near, out=slope)
@@ -117,13 +118,13 @@ def _gelu_tanh(xp: Any, x: Array, y: Array, slope: Array) -> None:
 
 
 LOW = -3.5
-"""Below this, Φ and s are so small that 1 + erf, or 1 + tanh, has lost its first digits."""
+"""Below this, Φ and s are so small that 1 + erf, or 1 + tanh, has lost digits by cancellation."""
 TERMS = {4: 10, 8: 34}
-"""Of Laplace's fraction, by the bytes of a number: at `LOW` as exact as the number itself."""
+"""Terms of Laplace's continued fraction by the bytes of an element: enough for its dtype at LOW."""
 
 
 def _lower_tail(xp: Any, exact: bool, x: Array, y: Array, slope: Array) -> None:
-    """The same again where x is below `LOW`, by formulas that are exact there, if slower.
+    """Compute both again where x is below `LOW`, by formulas that are accurate there, but slower.
 
     Exact: Φ = φ·m(-x), m Mills' ratio: m(z) = 1/(z + 1/(z + 2/(z + 3/(z + ..)))) (Laplace 1805).
     Else:  s = e/(1 + e), e = e²ᵘ.

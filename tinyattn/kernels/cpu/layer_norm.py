@@ -1,7 +1,7 @@
 """Engine room, CPU: layer normalisation tile by tile.
 
-Sums over rows and columns are products with a vector of ones: the matrix product adds several times
-faster than a reduction does.
+Sums over rows and columns are matrix products with a vector of ones, which are several times faster
+than NumPy's reductions.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from tinyattn.backend import Array
 from tinyattn.kernels.cpu.tiles import tiles
-from tinyattn.kernels.table import kernel
+from tinyattn.kernels.register import kernel
 from tinyattn.ops.reduce import unit_of
 
 
@@ -50,12 +50,12 @@ def layer_norm(xp: Any, x: Array, gain: Array, bias: Array, *, eps: float = 1e-5
 
 
 def _normalize(xp: Any, x: Array, average: Array, eps: float, h: Array, r: Array) -> None:
-    """Into r: 1/√(v + eps) of each row. Into h: (x - m)·r.
+    """Compute 1/√(v + eps) of each row into r, and (x - m)·r into h.
 
     Where squares overflow or vanish, the row is divided by a power of two first: x by u and eps by
-    u², which changes no bit of h. It is not done to all rows because it takes half as long again.
+    u². This changes no bit of h. Other rows skip it, because it takes half as long again.
     """
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # mended below
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # corrected below
         xp.subtract(x, xp.matmul(x, average), out=h)
         v = xp.matmul(h * h, average)
         v += eps

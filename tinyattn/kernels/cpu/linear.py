@@ -1,4 +1,4 @@
-"""Engine room, CPU: linear maps with the bias added in place, and rows summed by products."""
+"""Engine room, CPU: linear maps; the bias is added in place, matrix products sum its gradient."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from tinyattn.backend import Array
 from tinyattn.kernels.cpu.sums import sum_rows
-from tinyattn.kernels.table import kernel
+from tinyattn.kernels.register import kernel
 
 
 @kernel("linear", "cpu")

@@ -1,7 +1,7 @@
-"""Engine room, CPU: rules of optimisers that make few arrays.
+"""Engine room, CPU: optimizer rules that create few arrays.
 
-What a rule moves by itself may be any piece of a parameter, or of several in one array, for which
-the cache has room (parallel/flat.py).
+A rule updates each element by itself (Muon: each matrix). So it may get any piece of a parameter,
+or of several parameters in one array, that fits the cache (parallel/flat.py).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from tinyattn.backend import Array
 from tinyattn.kernels.cpu.orthogonal import orthogonal
-from tinyattn.kernels.table import kernel
+from tinyattn.kernels.register import kernel
 
 
 @kernel("adamw", "cpu")
@@ -20,7 +20,7 @@ def adamw(
     beta1: float, beta2: float, eps: float,
 ) -> None:  # fmt: skip
     """`training.optimizers.adamw`."""
-    # rate·m̂/(√v̂ + ε) is this rate times m/(√v + this ε)
+    # rate·m̂/(√v̂ + ε) = corrected_rate·m/(√v + corrected_eps); rate: the learning rate
     correct = math.sqrt(1 - beta2**t)
     corrected_rate, corrected_eps = rate * correct / (1 - beta1**t), eps * correct
     m *= beta1
@@ -52,6 +52,6 @@ def muon(
 
 
 def shrink(w: Array, rate: float, decay: Array | float) -> None:
-    """Let w decay, if it does, in place."""
+    """Apply weight decay to w in place, unless decay is 0."""
     if not isinstance(decay, float) or decay:
         w *= 1 - rate * decay

@@ -1,9 +1,9 @@
-"""Engine room, CPU: cutting all pairs of a query and a key into tiles.
+"""Engine room, CPU: the pairs of a query and a key, cut into tiles.
 
-Attention asks every query about every key, T × S pairs for each head of each text. This file says
-in which order: a few queries of a few heads at a time, against tiles of the keys that they may
-attend to, so that what is computed for one tile fits the cache of a core. Masks act here too:
-`hide` sets the scores of hidden pairs to -∞, and tiles in which all pairs are hidden are left out.
+Attention computes a score for every query and key: T × S pairs for each head of each sequence. This
+file defines their order: a few queries of a few heads at a time, against tiles of the keys that
+they may attend to, so that each tile fits the cache of a core. Masks are applied here too: `hide`
+sets the scores of hidden pairs to -∞, and tiles in which all pairs are hidden are skipped.
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ from tinyattn.kernels.cpu.tiles import tiles
 from tinyattn.op import Mask
 
 QUERIES, KEYS = (64, 256), 512
-"""Queries of a tile, fewest and most, and keys. Few queries leave out more of the future, many
-make faster products: an eighth of the text, within these bounds, did best from T = 128 to 4096."""
+"""Queries of a tile, fewest and most, and keys of a tile. With few queries a causal mask skips more
+tiles; with many the matrix products are faster. An eighth of the sequence, within these bounds, was
+fastest from T = 128 to 4096."""
 
 Part = tuple[slice, ...]
-"""A part of the leading axes: some texts, or some heads of one text."""
+"""A part of the leading axes: some sequences, or some heads of one sequence."""
 
 
 class Pairs:
     """T queries against S keys, for every index of the leading axes `lead`, in tiles.
 
     Args:
-        allowed: broadcasts to (*lead, T, S), True = may attend.
-        causal: whether later keys are hidden; the last query stands at the last key.
+        allowed: boolean attention mask, broadcasts to (*lead, T, S); True = may attend.
+        causal: whether later keys are hidden; the last query is at the position of the last key.
     """
 
     def __init__(
@@ -45,14 +46,14 @@ class Pairs:
     ) -> None:
         self.lead, self.T, self.S = lead, T, S
         self.lag = S - T if causal else None  # query t may attend to the keys up to t + lag
-        self._bias = None  # 0 or -∞, keys down and queries across
+        self._bias = None  # 0 or -∞; rows are keys, columns queries
         if allowed is not None:
             shape = (1,) * (len(lead) + 2 - allowed.ndim) + allowed.shape
             bias = _log_mask(allowed.reshape(shape), dtype).swapaxes(-1, -2)
             self._bias = np.ascontiguousarray(bias)
         self._diagonals: dict[Any, Array] = {}
         # Whether there may be a query for which no key is allowed.
-        self.may_see_nothing = allowed is not None or (causal and S < T)
+        self.may_have_no_key = allowed is not None or (causal and S < T)
 
     def tiles(self) -> Iterator[tuple[Part, slice, list[slice]]]:
         """A part, some of its queries, and the tiles of keys that these may attend to."""
@@ -64,7 +65,7 @@ class Pairs:
                 yield part, queries, list(self._keys(part, queries))
 
     def _keys(self, part: Part, queries: slice) -> Iterator[slice]:
-        """Tiles of keys, but for those of which no query may see one."""
+        """Tiles of keys, except those to which none of the queries may attend."""
         stop = self.S if self.lag is None else min(self.S, queries.stop + self.lag)
         for start in range(0, stop, KEYS):
             keys = slice(start, min(start + KEYS, stop))
@@ -73,9 +74,9 @@ class Pairs:
                 yield keys
 
     def hide(self, scores: Array, part: Part, queries: slice, keys: slice) -> None:
-        """Set to -∞ what may not be seen in a tile of scores, keys down and queries across."""
+        """Set the scores of hidden pairs in a tile to -∞; rows are keys, columns queries."""
         if self.lag is not None:
-            # The first key of the tile that its first query may not see; below 0: it lies before.
+            # The first row hidden from the first query; below 0 if that key is before the tile.
             later = queries.start + self.lag + 1 - keys.start
             late = scores[..., max(0, later) :, :]
             if late.shape[-2]:
@@ -94,9 +95,9 @@ class Pairs:
         return may if bias is None else may & (bias.reshape(bias.shape[-2:]).T == 0)
 
     def _diagonal(self, shape: tuple[int, int], ahead: int, dtype: Any) -> Array:
-        """0 where query j sees key i, else -∞; the first query sees none of these keys.
+        """0 where query j may attend to key i, else -∞.
 
-        It stands so much `ahead` of seeing them: query j, which sees j keys more, sees j - ahead.
+        Query j may attend to the first j - `ahead` of these keys; query 0 to none of them.
         """
         if (shape, ahead) not in self._diagonals:
             K, Q = shape
@@ -116,7 +117,7 @@ class Pairs:
 
 
 def _parts(lead: tuple[int, ...], width: int) -> Iterator[Part]:
-    """The leading axes in parts of about a tile, if each of their elements has `width` numbers."""
+    """The leading axes in parts of about a tile, if each index has `width` elements."""
     if not lead:
         yield ()
         return
@@ -128,5 +129,5 @@ def _parts(lead: tuple[int, ...], width: int) -> Iterator[Part]:
 
 
 def _log_mask(allowed: Array, dtype: Any) -> Array:
-    """0 where allowed, -∞ elsewhere: added to scores, it leaves the others no weight."""
+    """0 where allowed, -∞ elsewhere: added to scores, it gives hidden pairs the weight 0."""
     return np.where(allowed, dtype.type(0), dtype.type(-math.inf))

@@ -1,10 +1,10 @@
-"""Engine room, CPU: attention that leaves out what is hidden.
+"""Engine room, CPU: attention that leaves out hidden pairs instead of multiplying them by 0.
 
-A weight of 0 hides a value by multiplying with it; but 0·∞ and 0·NaN are NaN. Memory that nobody
-has written to may hold such numbers, and a mask says that they do not matter. So where the fast way
-(attention.py) meets a number that is not finite, it turns here: what has no weight is left out of
-every sum, and so is a query whose answer is not used. It takes one head after the other, T × S
-numbers at a time.
+A weight of 0 hides a value by multiplication; but 0·∞ and 0·NaN are NaN. Uninitialised memory may
+contain such elements, and a mask hides them. So if the tiles (attention.py) give an
+element that is not finite, attention is computed again here. Every sum leaves out pairs of weight
+0, and backward also queries whose gradient is 0. It computes one head at a time, with T × S
+elements.
 """
 
 from __future__ import annotations
@@ -17,34 +17,34 @@ import numpy as np
 from tinyattn.backend import Array
 from tinyattn.kernels.cpu.dropout import keep
 from tinyattn.kernels.cpu.pairs import Pairs
-from tinyattn.noise import Site
+from tinyattn.rng import DropoutMask
 
 
 class Selection:
-    """Attention of many heads, for numbers that may be ∞ or NaN where they are hidden.
+    """Attention of many heads, for arrays that may contain ∞ or NaN where they are hidden.
 
     Args:
         q, k, v: with equal leading axes; shapes as in `ops.attention`.
-        pairs: who may attend to whom.
-        drops: what dropout drops; None for nothing. What it keeps is multiplied by `upscale`.
+        pairs: which keys each query may attend to.
+        drops: the dropout mask; None for no dropout. Weights it keeps are multiplied by `upscale`.
     """
 
     def __init__(
-        self, q: Array, k: Array, v: Array, pairs: Pairs, drops: Site | None,
+        self, q: Array, k: Array, v: Array, pairs: Pairs, drops: DropoutMask | None,
         scale: float, upscale: float,
     ) -> None:  # fmt: skip
         self.qkv, self.pairs, self.drops = (q, k, v), pairs, drops
         self.scale, self.upscale = scale, upscale
 
     def answers(self, y: Array) -> Array:
-        """y, (..., T, E), filled with the answers."""
-        with np.errstate(invalid="ignore"):  # 0·∞ is left out after it was computed
+        """y, (..., T, E), filled with the outputs."""
+        with np.errstate(invalid="ignore"):  # 0·∞ is computed first, then replaced
             for head in np.ndindex(*self.pairs.lead):
                 y[head], _ = self._head(head)
         return y
 
     def gradients(self, g: Array) -> tuple[Array, ...]:
-        """The gradients of q, k and v for the gradient g of the answers."""
+        """The gradients of q, k and v for the gradient g of the outputs."""
         found = tuple(np.empty_like(a) for a in self.qkv)
         with np.errstate(invalid="ignore"):
             for head in np.ndindex(*self.pairs.lead):
@@ -54,12 +54,12 @@ class Selection:
         return found
 
     def _head(self, head: tuple[int, ...]) -> Any:
-        """One head's answers, (T, E), and its vjp."""
+        """The output of one head, (T, E), and its vjp."""
         scale = self.scale
         q, k, v = (a[head] for a in self.qkv)
         allowed = self.pairs.allowed(head)
         kept = np.ones_like(allowed)
-        if self.drops is not None:  # its bits stand keys down
+        if self.drops is not None:  # the rows of its bits are keys
             shape = (*[1] * len(head), *allowed.shape[::-1])
             kept = keep(self.drops, shape, (*head, 0, 0)).reshape(shape[-2:]).T
         x = np.where(allowed, scale * np.matmul(q, k.T), -math.inf)
@@ -80,7 +80,7 @@ class Selection:
 
 
 def _product(a: Array, b: Array) -> Array:
-    """a·b, in which 0·∞ and 0·NaN are 0. Shapes: a (M, K), b (K, N) -> (M, N)."""
+    """The matrix product a·b, with 0·∞ = 0·NaN = 0. Shapes: a (M, K), b (K, N) -> (M, N)."""
     finite = np.isfinite(b)
     y = np.matmul(a, np.where(finite, b, 0))
     for k in np.flatnonzero(~finite.all(axis=1)).tolist():

@@ -1,12 +1,12 @@
-"""Engine room, CPU: sums of very many numbers.
+"""Engine room, CPU: sums of very many elements.
 
-A float32 has 24 bits, so 16,777,216 + 1 is 16,777,216: whoever counts ones one by one stops there.
-NumPy adds the numbers of a row by halves, which goes much further, but rows to one another one by
-one. So what is long is added here in pieces, and then the pieces' sums. Up to a piece nothing
-changes, and nothing is slower.
+A float32 has 24 bits, so 16,777,216 + 1 is 16,777,216: a sum of ones, added one by one, stops
+there. NumPy adds the elements of a row by halves (pairwise summation), which stays accurate much
+longer, but it adds rows to one another one by one. So here a long sum is divided into pieces, and
+then the sums of the pieces are added. Shorter sums are left to NumPy, so nothing becomes slower.
 
-How a product of matrices adds is up to the BLAS; `einsum` and indices on several axes add one by
-one. Over more than ten million rows these may miss some.
+The BLAS decides in which order a matrix product adds; `einsum` and indices on several axes add one
+by one. Over more than ten million rows these may lose some of the elements.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from tinyattn.backend import Array, is_array
-from tinyattn.kernels.table import kernel
+from tinyattn.kernels.register import kernel
 
 PIECE = 4096
-"""Numbers that are added one by one at most, or nearly: their rounding errors stay below 2⁻¹²."""
+"""Elements added one by one, or nearly so, at most: the rounding errors stay below 2⁻¹²."""
 
 
 @kernel("sum_over", "cpu")
 def sum_over(xp: Any, x: Array, axis: Any, *, keepdims: bool = False) -> Array:
-    """`op.sum_over` in pieces, where NumPy would add very many numbers one by one."""
+    """`op.sum_over` in pieces, where NumPy would add very many elements one by one."""
     if x.size <= PIECE:
         return x.sum(axis=axis, keepdims=keepdims)
     axes = tuple(range(x.ndim)) if axis is None else normalize_axis_tuple(axis, x.ndim)
@@ -44,7 +44,7 @@ def sum_over(xp: Any, x: Array, axis: Any, *, keepdims: bool = False) -> Array:
 
 
 def sum_rows(x: Array) -> Array:
-    """The sum of the rows, as products with ones: faster than a sum over the first axis.
+    """The sum of the rows, as matrix products with ones: faster than a sum over the first axis.
 
     Shapes: x (N, M) -> (M,)
     """
@@ -57,7 +57,7 @@ def sum_rows(x: Array) -> Array:
 
 @kernel("running_sum", "cpu")
 def running_sum(xp: Any, x: Array, axis: int) -> Array:
-    """`ops.reduce.running_sum` in pieces, each of which begins with what is before it."""
+    """`ops.reduce.running_sum` in pieces; each piece starts from the sum of those before it."""
     if x.shape[axis] <= PIECE:
         return np.cumsum(x, axis=axis)
     out = np.empty_like(x)
@@ -71,7 +71,7 @@ def running_sum(xp: Any, x: Array, axis: int) -> Array:
 
 
 def _why_not(xp: Any, target: Array, index: Any, values: Array) -> str:
-    """One array of integers, on the first axis, which names something."""
+    """Needs one array of integers with one axis, not empty, that indexes the first axis."""
     one = len(index) == 1 if isinstance(index, tuple) else True
     index = index[0] if isinstance(index, tuple) and one else index
     if not (one and is_array(index) and index.dtype.kind in "iu"):
@@ -81,8 +81,8 @@ def _why_not(xp: Any, target: Array, index: Any, values: Array) -> str:
 
 @kernel("add_at", "cpu", _why_not)
 def add_at(xp: Any, target: Array, index: Any, values: Array) -> None:
-    """`ops.indexing.add_at`: values are sorted by index, each run of equals is summed up, and the
-    sums are added. That is faster than one by one, and NumPy's `reduceat` adds a run by halves."""
+    """`ops.indexing.add_at`: values are sorted by index, those of equal index are summed, and the
+    sums are added. This is faster than one by one, and NumPy's `reduceat` adds by halves."""
     if isinstance(index, tuple):
         (index,) = index
     if index.min() < -len(target) or index.max() >= len(target):

@@ -1,10 +1,10 @@
-"""Engine room, CUDA: attention, one warp for the weights of each query.
+"""Engine room, CUDA: attention, in which one warp computes the weights of one query.
 
-The products are matrix products as ever. Between them scores become weights where they are, and on
-the way back gradients of weights become gradients of scores, each in one launch. So the weights of
-all pairs are kept: a GPU has the memory for texts of some thousand symbols. What a product gives is
-laid out anew in any case, heads beside each other; what is not finite in it is then added up again,
-without what is hidden (kernels/cpu/selected.py).
+The matrix products are CuPy's. Between them one kernel launch replaces scores by weights in place;
+backward, one launch replaces gradients of weights by gradients of scores. So the weights of all
+pairs are kept: a GPU has the memory for sequences of some thousand tokens. The results are copied
+in any case, to put the heads of a position beside each other. An element that is not finite is then
+summed again, without hidden pairs (kernels/cpu/selected.py).
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ import numpy as np
 
 from tinyattn.backend import Array
 from tinyattn.kernels.cuda.program import THREADS, blocks_for, drops, program
-from tinyattn.kernels.table import kernel
-from tinyattn.noise import Noise
+from tinyattn.kernels.register import kernel
 from tinyattn.op import Mask
+from tinyattn.rng import DropoutRNG
 
 PAIRS = np.dtype(
-    [(name, "i8") for name in ("rows", "text", "head", "query", "key")]
+    [(name, "i8") for name in ("rows", "sequence", "head", "query", "key")]
     + [("allowed", "u8")]
     + [(name, "i4") for name in ("heads", "queries", "keys", "lag", "causal", "unused")]
 )
 
-MATRICES = np.dtype([(name, "i8") for name in ("text", "head", "row", "column")])
+MATRICES = np.dtype([(name, "i8") for name in ("sequence", "head", "row", "column")])
 
 SOURCE = r"""
-// Rows of weights, one for each query of each head of each text; which keys each may look at.
+// One row of weights for each query of each head of each sequence; the keys it may attend to.
 struct Pairs {
-  long long rows, text, head, query, key;  // the last four: how far apart in `allowed`
+  long long rows, sequence, head, query, key;  // the last four: strides of `allowed`
   const bool* allowed;
-  int heads, queries, keys, lag, causal, unused;  // query t may see the keys up to t + lag
+  int heads, queries, keys, lag, causal, unused;  // query t may attend up to t + lag
 };
 
 struct Row {
@@ -45,7 +45,7 @@ struct Row {
 __device__ Row row_of(int row, Pairs p, Drops d) {
   int t = row % p.queries, h = row / p.queries % p.heads, b = row / p.queries / p.heads;
   const bool* allowed = p.allowed;
-  if (allowed) allowed += b * p.text + h * p.head + t * p.query;
+  if (allowed) allowed += b * p.sequence + h * p.head + t * p.query;
   unsigned head_key = hashed(hashed(d.row_key, b + d.first_row, d.key), h, d.key);
   int stop = p.causal ? min(p.keys, max(0, t + p.lag + 1)) : p.keys;
   return {t, stop, int(threadIdx.x % 32), allowed, head_key};
@@ -53,13 +53,13 @@ __device__ Row row_of(int row, Pairs p, Drops d) {
 __device__ bool may(int s, Row r, Pairs p) {
   return s < r.stop && (!r.allowed || r.allowed[s * p.key]);
 }
-// What dropout leaves of a weight, by the bits of ops/attention.py, whose rows are keys.
+// A weight after dropout, by the bits of ops/attention.py, whose rows are keys.
 __device__ T left(T weight, int s, Row r, Drops d, T upscale) {
   if (!d.any) return weight;
   return kept(hashed(r.head_key, s, d.key), r.t, d) ? weight * upscale : 0;
 }
 
-// Scores x become weights P, in place; `used` gets what dropout leaves of them, U.
+// Replaces scores x by weights P, in place; `used` gets U, the weights after dropout.
 extern "C" __global__ void weigh(T* x, T* used, T scale, T upscale, Pairs p, Drops d) {
   long long row = (blockIdx.x * (long long)blockDim.x + threadIdx.x) / 32;
   if (row >= p.rows) return;
@@ -70,29 +70,29 @@ extern "C" __global__ void weigh(T* x, T* used, T scale, T upscale, Pairs p, Dro
   for (int s = r.lane; s < r.stop; s += 32)
     if (may(s, r, p)) largest = max(largest, x[s] * scale);
   largest = warp_max(largest);
-  if (largest == -INFINITE) largest = 0;  // sees nothing, or scores of -∞ alone: no weights
+  if (largest == -INFINITE) largest = 0;  // no key, or only scores of -∞: weights 0
   for (int s = r.lane; s < p.keys; s += 32) {
     x[s] = may(s, r, p) ? exp(x[s] * scale - largest) : 0;
     total += x[s];
   }
   total = warp_sum(total);
-  T per = total == 0 ? 0 : 1 / total;  // a query that sees nothing gets zeros
+  T per = total == 0 ? 0 : 1 / total;  // a query without keys gets zeros
   for (int s = r.lane; s < p.keys; s += 32) {
     x[s] = may(s, r, p) ? x[s] * per : 0;
     if (d.any) used[s] = left(x[s], s, r, d, upscale);
   }
 }
 
-// Matrices of the heads of some texts: how far apart their numbers are.
+// The strides of the matrices of the heads of some sequences, in elements.
 struct Matrices {
-  long long text, head, row, column;
+  long long sequence, head, row, column;
 };
 __device__ const T* head_of(const T* a, Matrices m, unsigned b, unsigned h) {
-  return a + b * m.text + h * m.head;
+  return a + b * m.sequence + h * m.head;
 }
 
-// dU = g v^T becomes scale·dS = scale·(U·dU - P·Σ U·dU), in place; `used` gets U once more. A query
-// whose g is 0 has no say.
+// Replaces dU = g v^T by scale·dS = scale·(U·dU - P·Σ U·dU), in place; `used` gets U once more. A
+// query whose g is 0 contributes nothing.
 extern "C" __global__ void weigh_back(const T* weights, T* du, T* used, const T* g, Matrices gm,
                                       int E, T scale, T upscale, Pairs p, Drops d) {
   long long row = (blockIdx.x * (long long)blockDim.x + threadIdx.x) / 32;
@@ -116,7 +116,7 @@ extern "C" __global__ void weigh_back(const T* weights, T* du, T* used, const T*
     du[s] = live && weights[s] != 0 ? (du[s] - weights[s] * inner) * scale : 0;
 }
 
-// Whether a product gave a number; else it is added up again, from what counts.
+// Whether x is finite; if not, the sum is computed again without hidden pairs.
 __device__ bool is_number(T x) { return x - x == 0; }
 
 // y = U v, with the heads of a position beside each other.
@@ -137,8 +137,8 @@ extern "C" __global__ void answers(const T* product, const T* used, const T* v, 
   y[((b * p.queries + t) * p.heads + h) * E + e] = x;
 }
 
-// The same for dq = dS k (blockIdx.y 0), dk = dS^T q (1) and dv = U^T g (2); the products of the
-// last two are transposed.
+// The same for dq = dS k (blockIdx.y 0), dk = dS^T q (1) and dv = U^T g (2); the matrix products of
+// the last two are transposed.
 extern "C" __global__ void gradients(const T* dq_product, const T* dk_product, const T* dv_product,
                                      const T* ds, const T* used, const T* q, Matrices qm,
                                      const T* k, Matrices km, const T* g, Matrices gm, T* dq,
@@ -167,13 +167,13 @@ extern "C" __global__ void gradients(const T* dq_product, const T* dk_product, c
 
 
 def _sizes(q: Array, k: Array, v: Array) -> list[int]:
-    """How many numbers queries, keys, answers and values have."""
+    """How many elements queries, keys, outputs and values have."""
     (*lead, T, D), (S, E) = q.shape, v.shape[-2:]
     return [math.prod(lead) * n * m for n, m in ((T, D), (S, D), (T, E), (S, E))]
 
 
 def _why_not(xp: Any, q: Array, k: Array, v: Array, allowed: Mask = None, **options: Any) -> str:
-    """Heads of some texts, q, k and v alike in both axes, fewer than 2^31 numbers each."""
+    """Needs 4 axes, equal leading axes of q, k and v, and fewer than 2^31 elements each."""
     if q.ndim != 4:
         return f"{q.ndim} axes"
     if not q.shape[:-2] == k.shape[:-2] == v.shape[:-2]:
@@ -193,9 +193,9 @@ def attention(
     causal: bool = False,
     scale: float | None = None,
     dropout: float = 0.0,
-    noise: Noise | None = None,
+    dropout_rng: DropoutRNG | None = None,
 ) -> Any:
-    """`ops.attention` for the heads of some texts, with a launch between products either way."""
+    """`ops.attention` with 4 axes: between the matrix products one launch, also backward."""
     (*lead, T, D), (S, E) = q.shape, v.shape[-2:]
     rows, sizes = math.prod(lead) * T, _sizes(q, k, v)
     scale = 1 / math.sqrt(D) if scale is None else scale
@@ -205,19 +205,19 @@ def attention(
         rows, *(mask.strides if mask is not None else (0,) * 4),
         mask.data.ptr if mask is not None else 0, lead[1], T, S, S - T, causal, 0,
     )  # fmt: skip
-    site = noise.site(dropout) if noise is not None and dropout else None
-    about_weights = q.dtype.type(scale), q.dtype.type(1 / (1 - dropout)), pairs, drops(site)
+    dropout_mask = dropout_rng.mask(dropout) if dropout_rng is not None and dropout else None
+    about_weights = q.dtype.type(scale), q.dtype.type(1 / (1 - dropout)), pairs, drops(dropout_mask)
     d_and_e = np.int32(D), np.int32(E)
 
     def launch(name: str, grid: tuple[int, ...], *arguments: Any) -> None:
         program(xp, SOURCE, name, q.dtype)(grid, (THREADS,), arguments)
 
     def beside(length: int, width: int) -> Array:
-        """Room for a head's matrices, the heads of a position beside each other."""
+        """An empty array for the heads' matrices, the heads of a position beside each other."""
         return xp.empty((lead[0], length, lead[1], width), dtype=q.dtype).swapaxes(1, 2)
 
     weights = xp.matmul(q, k.swapaxes(-1, -2))
-    used = xp.empty_like(weights) if site else weights
+    used = xp.empty_like(weights) if dropout_mask else weights
     launch("weigh", blocks_for(rows), weights, used, *about_weights)
     y = beside(T, E)
     launch("answers", (-(-y.size // THREADS),), xp.matmul(used, v), used, v, _strides(v), y,
@@ -226,10 +226,10 @@ def attention(
 
     def vjp(g: Array) -> tuple[Array, Array, Array, None]:
         ds = xp.matmul(g, v.swapaxes(-1, -2))
-        used = xp.empty_like(weights) if site else weights
+        used = xp.empty_like(weights) if dropout_mask else weights
         launch("weigh_back", blocks_for(rows), weights, ds, used, g, _strides(g), d_and_e[1],
                *about_weights)  # fmt: skip
-        # Of a product's two sides the small one is transposed: that copies it.
+        # Of the two factors of each product the small one is transposed, since this copies it.
         products = (xp.matmul(ds, k), xp.matmul(q.swapaxes(-1, -2), ds),
                     xp.matmul(g.swapaxes(-1, -2), used))  # fmt: skip
         found = beside(T, D), beside(S, D), beside(S, E)
@@ -241,7 +241,7 @@ def attention(
 
 
 def _strides(a: Array) -> Any:
-    """How far apart the numbers of some heads' matrices are, which a program takes by value."""
+    """The strides of the heads' matrices in elements; a program takes them by value."""
     found = np.zeros((), MATRICES)
     found[...] = tuple(stride // a.itemsize for stride in a.strides)
     return found

@@ -8,13 +8,13 @@ import numpy as np
 
 from tinyattn.backend import Array
 from tinyattn.kernels.cuda.program import THREADS, blocks_for, program
-from tinyattn.kernels.table import kernel
+from tinyattn.kernels.register import kernel
 from tinyattn.op import Index
 
 SOURCE = r"""
-// Of each row of z the largest number, the sum of exp(z - largest), and the target's surprise.
+// For each row of z: the largest logit, the sum of exp(z - largest), and the loss of the target.
 extern "C" __global__ void cross_entropy(const T* z, const long long* targets, T* largest, T* total,
-                                         T* surprise, T share, int ignored, long long ignore,
+                                         T* loss, T share, int ignored, long long ignore,
                                          int rows, int V) {
   long long row = ((long long)blockIdx.x * blockDim.x + threadIdx.x) / 32;
   int lane = threadIdx.x % 32;
@@ -29,9 +29,9 @@ extern "C" __global__ void cross_entropy(const T* z, const long long* targets, T
   long long target = targets[row];
   largest[row] = most;
   total[row] = sum;
-  if (ignored && target == ignore) surprise[row] = 0;
-  else if (target < 0 || target >= V) surprise[row] = NO_NUMBER;  // the step will notice it
-  else surprise[row] = share * (log(sum) - (z[target] - most));
+  if (ignored && target == ignore) loss[row] = 0;
+  else if (target < 0 || target >= V) loss[row] = NO_NUMBER;  // the training step checks it
+  else loss[row] = share * (log(sum) - (z[target] - most));
 }
 
 extern "C" __global__ void cross_entropy_z(const T* z, const long long* targets, const T* largest,
@@ -60,11 +60,11 @@ def cross_entropy(
     ignore: int | None = None,
     divisor: float | None = None,
 ) -> Any:
-    """`ops.cross_entropy` in two launches and backward in one, if it is told what to divide by."""
+    """`ops.cross_entropy` in two launches, and backward in one, if `divisor` is given."""
     z, V = xp.ascontiguousarray(logits), logits.shape[-1]
     picked = xp.ascontiguousarray(targets).astype(xp.int64, copy=False)
     rows = picked.size
-    largest, total, surprise = (xp.empty(rows, dtype=z.dtype) for _ in range(3))
+    largest, total, losses = (xp.empty(rows, dtype=z.dtype) for _ in range(3))
     sizes = np.int32(ignore is not None), np.int64(ignore or 0), np.int32(rows), np.int32(V)
 
     def launch(name: str, *arguments: Any) -> None:
@@ -73,8 +73,8 @@ def cross_entropy(
             run(blocks_for(rows), (THREADS,), (z, picked, *arguments, *sizes))
 
     share = z.dtype.type(1 / divisor if divisor is not None else 1)
-    launch("cross_entropy", largest, total, surprise, share)
-    y, n = surprise.sum(), 1
+    launch("cross_entropy", largest, total, losses, share)
+    y, n = losses.sum(), 1
     if divisor is None:
         n = xp.maximum(rows if ignore is None else (picked != ignore).sum(), 1).astype(z.dtype)
         y = y / n

@@ -1,7 +1,7 @@
-"""Engine room, CUDA: the gradient of a table, one block for each of its rows and some columns.
+"""Engine room, CUDA: the gradient of an embedding table, a thread block for a row and some columns.
 
-Each block looks through all ids for its own, so that what belongs to a row is added in one order,
-and the same bits come out every time.
+Each thread block scans all ids for its row. So the gradients of a row are added in a fixed order,
+and the result has the same bits every time.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import numpy as np
 
 from tinyattn.backend import Array
 from tinyattn.kernels.cuda.program import program
-from tinyattn.kernels.table import kernel
+from tinyattn.kernels.register import kernel
 from tinyattn.op import Index
 
-COLUMNS = 64  # of a block
+COLUMNS = 64  # of a thread block
 MOST_LOOKS = 1 << 25
-"""Rows times ids, up to which looking through all ids is fast; above, the formula does it, with
-atomic additions, in any order."""
+"""Rows times ids, up to which scanning all ids is fast. Above it the formula computes, with atomic
+additions in any order."""
 
 SOURCE = (
     f"#define COLUMNS {COLUMNS}\n"
@@ -34,7 +34,7 @@ extern "C" __global__ void embedding_weight(const T* g, const long long* ids, T*
       some[threadIdx.x] = id < 0 ? id + V : id;
     }
     __syncthreads();
-    T part = 0;  // ones that are counted one by one stop at 2^24
+    T part = 0;  // a sum of ones, one by one, stops at 2^24
     for (int i = 0; i < COLUMNS && start + i < count; i++)
       if (some[i] == blockIdx.x && c < C) part += g[(long long)(start + i) * C + c];
     sum += part;
@@ -47,7 +47,7 @@ extern "C" __global__ void embedding_weight(const T* g, const long long* ids, T*
 
 
 def _why_not(xp: Any, weight: Array, ids: Index) -> str:
-    """An id and a number of each row at least, and up to 2^25 rows times ids."""
+    """Needs an id and a column at least, and up to 2^25 rows times ids."""
     if not (ids.size and weight.size):
         return "nothing to look up"
     return "too many ids" if len(weight) * ids.size > MOST_LOOKS else ""

@@ -1,4 +1,4 @@
-"""Engine room, CUDA: GELU, one thread for each number."""
+"""Engine room, CUDA: GELU, one thread for each element."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from tinyattn.backend import Array
-from tinyattn.kernels.table import kernel
+from tinyattn.kernels.register import kernel
 
 EXACT = """
 const T half = 0.5, share = half * erfc(x * T(-0.707106781186547524));  // exact near 0 too
@@ -18,7 +18,7 @@ TANH = """
 const T c = 0.797884560802865356, d = c * T(0.044715);  // c = sqrt(2/pi)
 const T square = x * x, share = 1 / (1 + exp(-2 * x * (c + d * square)));  // exact near 0 too
 y = share == 0 ? 0 : x * share;
-// Where the share is 0 or 1, the rest is 0; and so it is where the square is infinite.
+// Where share is 0 or 1, the second term is 0, also where the square is infinite.
 slope = share + (share > 0 && share < 1 ? 2 * y * (1 - share) * (c + 3 * d * square) : 0);
 """
 

@@ -9,16 +9,16 @@ import numpy as np
 
 from tinyattn.backend import Array
 from tinyattn.kernels.cuda.program import THREADS, blocks_for, program
-from tinyattn.kernels.table import kernel
+from tinyattn.kernels.register import kernel
 
-COLUMNS, ROWS = 32, 8  # of a block that sums up columns
-PARTS = 64  # that each column is summed in, before these are
+COLUMNS, ROWS = 32, 8  # of a thread block that sums up columns
+PARTS = 64  # partial sums of each column, which are then added
 
 SOURCE = (
     f"#define COLUMNS {COLUMNS}\n#define ROWS {ROWS}\n"
     + r"""
-// What a row is multiplied by before it is squared: a power of two, so that no square overflows, or
-// vanishes; for nearly all rows that is 1.
+// The factor of a row before it is squared: a power of two, so that no square overflows or
+// vanishes. For nearly all rows it is 1.
 __device__ T unit(T most, T eps) {
   if (most < T(1e15) && (eps > T(1e-30) || most > T(1e-12) || most == 0)) return 1;
   if (most - most != 0) return 1;  // not finite
@@ -68,8 +68,8 @@ extern "C" __global__ void layer_norm_x(const T* x, const T* gain, const T* mean
     dx[c] = r * (g[c] * gain[c] - sum - (x[c] - m) * r * along);
 }
 
-// The sum of each column of g·h, and of g. blockIdx.y says over which rows; the block that is done
-// last adds up what all of these have found, always in the same order.
+// The sum of each column of g·h, and of g. blockIdx.y selects the rows. The thread block that ends
+// last adds the partial sums of all thread blocks, always in the same order.
 extern "C" __global__ void layer_norm_columns(const T* x, const T* mean, const T* scale, const T* g,
                                               T* parts, unsigned* done, T* sums, int rows, int C) {
   __shared__ T found[2][ROWS][COLUMNS];
@@ -108,7 +108,7 @@ extern "C" __global__ void layer_norm_columns(const T* x, const T* mean, const T
 
 @cache
 def _zeros(xp: Any, count: int, stream: int) -> Array:
-    """How many blocks are done: none, before and after each launch of one stream."""
+    """The number of thread blocks that have ended: 0 before and after each launch of a stream."""
     return xp.zeros(count, dtype=xp.uint32)
 
 

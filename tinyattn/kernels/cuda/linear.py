@@ -1,4 +1,4 @@
-"""Engine room, CUDA: linear maps."""
+"""Engine room, CUDA: linear maps, with the matmul precision of the context."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from functools import lru_cache
 from typing import Any
 
 from tinyattn.backend import Array
-from tinyattn.kernels.cuda.products import product
-from tinyattn.kernels.table import kernel
+from tinyattn.kernels.cuda.precision import product
+from tinyattn.kernels.register import kernel
 
 
 @lru_cache(maxsize=8)
@@ -18,9 +18,9 @@ def _ones(xp: Any, count: int, dtype: Any) -> Array:
 
 @kernel("linear", "cuda")
 def linear(xp: Any, x: Array, weight: Array, bias: Array = None) -> Any:
-    """`ops.linear` with products of a chosen precision.
+    """`ops.linear` with matrix products of the chosen precision (precision.py).
 
-    The gradient g becomes rows once, and the vector of ones is cached.
+    The gradient g is reshaped to rows once, and the vector of ones is cached.
     """
     N = math.prod(x.shape[:-1])
     rows = x.reshape(N, x.shape[-1])

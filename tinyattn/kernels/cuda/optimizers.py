@@ -1,7 +1,8 @@
-"""Engine room, CUDA: a step of training after its gradients, one thread for each number.
+"""Engine room, CUDA: a training step from its gradients on, one thread for each element.
 
-Nothing here waits for the GPU. Whether the loss is a number is found out there, and if not, the
-gradient becomes NaN, here and in all later steps; and where it is NaN nothing moves.
+Nothing here waits for the GPU, which checks itself whether the loss is finite. If it is not, the
+gradient becomes NaN, in this step and in all later ones. Where it is NaN, no parameter and no
+optimizer state changes.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ import numpy as np
 from tinyattn.backend import Array
 from tinyattn.kernels.cpu.orthogonal import orthogonal
 from tinyattn.kernels.cuda.program import program
-from tinyattn.kernels.table import kernel
+from tinyattn.kernels.register import kernel
 
 PIECES = 128
-"""Arrays of one launch: their addresses are its arguments, of which there is room for 4 kB."""
+"""Arrays of one launch. Their addresses are its arguments, for which there are 4 kB."""
 THREADS, BLOCKS = 256, 64
 
 ADDED = np.dtype(
@@ -34,7 +35,7 @@ struct Pieces {
   const T* values[PIECES];
   long long sizes[PIECES];
 };
-extern "C" __global__ void add_each(Pieces p) {  // blockIdx.y: which
+extern "C" __global__ void add_each(Pieces p) {  // blockIdx.y: which array
   T* sum = p.sums[blockIdx.y];
   const T* value = p.values[blockIdx.y];
   long long stride = (long long)gridDim.x * blockDim.x;
@@ -88,14 +89,14 @@ def add_each(xp: Any, sums: list[Array], values: list[Array]) -> None:
         some = sums[start : start + PIECES]
         theirs = [xp.ascontiguousarray(value) for value in values[start : start + PIECES]]
         if any(a.shape != b.shape or a.dtype != b.dtype for a, b in zip(some, theirs, strict=True)):
-            raise ValueError("add_each: each array needs another one of its shape and precision")
+            raise ValueError("add_each: arrays and values must have the same shapes and dtypes")
         pieces = np.zeros((), ADDED)
-        for name, numbers in (
+        for name, entries in (
             ("sums", [a.data.ptr for a in some]),
             ("values", [a.data.ptr for a in theirs]),
             ("sizes", [a.size for a in some]),
         ):
-            pieces[name][: len(some)] = numbers
+            pieces[name][: len(some)] = entries
         run = program(xp, ADD_EACH, "add_each", some[0].dtype)
         run((BLOCKS, len(some)), (THREADS,), (pieces,))
 
@@ -104,7 +105,7 @@ def add_each(xp: Any, sums: list[Array], values: list[Array]) -> None:
 def clip_factor(
     xp: Any, losses: list[Array], squares: list[Array], clip: float, failed: Array
 ) -> tuple[Array, Array, Array]:
-    """`parallel.shards.clip_factor`, which notes in `failed` that something was not a number."""
+    """`parallel.shards.clip_factor`; sets `failed` if the loss or the norm is not finite."""
     run = _elementwise(
         xp, "T loss, T square, float64 clip", "T norm, T factor, int32 failed", CLIP, "clip"
     )
@@ -144,7 +145,7 @@ def muon(
     xp: Any, w: Array, g: Array, m: Array, *, t: int, rate: float, decay: Array | float,
     momentum: float,
 ) -> None:  # fmt: skip
-    """`training.muon.muon` with a launch before the products, and one after."""
+    """`training.muon.muon` with one launch before its matrix products, and one after."""
     run = _elementwise(
         xp, "T g, float64 rate, T decay, T momentum", "T w, T m, T u", MOMENTUM, "momentum"
     )

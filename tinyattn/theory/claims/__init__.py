@@ -1,7 +1,7 @@
-"""Chapter 7: the claims of the sheets, a file a question.
+"""Chapter 7: the claims of the answer sheets, one file per question.
 
-The sheets answer the same questions, not always alike: what they claim about one stands side by
-side. Each file has its checks first, then the list `CLAIMS`.
+The sheets answer the same questions, sometimes differently; a file has all claims about one
+question. Each file has its checks first, then the list `CLAIMS`.
 """
 
 from tinyattn.theory.claims import (
@@ -22,7 +22,7 @@ from tinyattn.theory.claims import (
     temperature,
     bilinear,
     merging,
-    family,
+    other_types,
     linformer,
     parsers,
     penalties,
@@ -35,7 +35,7 @@ from tinyattn.theory.claims import (
 QUESTIONS = (
     distribution, copying, averaging, mixing, extraction, small_noise, multiplier, one_head,
     one_head_sampled, two_heads, two_heads_sampled, orthogonal_inputs, value_matrix,
-    query_matrix, temperature, bilinear, merging, family, linformer, parsers, penalties,
+    query_matrix, temperature, bilinear, merging, other_types, linformer, parsers, penalties,
     repetition, opinions, general, beyond,
 )  # fmt: skip
 """In reading order."""

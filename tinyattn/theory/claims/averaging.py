@@ -1,4 +1,4 @@
-"""Chapter 7: question 1 (b) ii, the mean of two values. How large `M large` must be."""
+"""Chapter 7: question 1 (b) ii, the mean of two values: the lead M that it needs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tinyattn.theory.weights import imbalance, lead_needed
 
 
 def two_ahead(n: int, M: float) -> tuple[float, ...]:
-    """The scores of M(k_a + k_b), if the keys are orthonormal."""
+    """The scores of M(k_a + k_b) for orthonormal keys."""
     return (M, M, *[0.0] * (n - 2))
 
 
@@ -25,9 +25,9 @@ def two_ahead(n: int, M: float) -> tuple[float, ...]:
 
 
 def error_measures_weights(lab: Lab, scores: tuple[float, ...]) -> Finding:
-    """|c - mean| is at most diam(V) times the weight misplaced, and at least σ |α - (½, ½, 0 ..)|.
+    """|c - mean| is from σ |Δα| to diam(V)·½ Σ |Δα_i|, with Δα = α - (½, ½, 0, ..).
 
-    σ is the least stretch of a change of weights, and above 0 for affinely independent values.
+    σ is a smallest singular value, and above 0 for affinely independent values.
     """
     n = len(scores)
     keys, values = lab.orthonormal(n), lab.normal(n, n + 2)
@@ -46,16 +46,16 @@ def error_measures_weights(lab: Lab, scores: tuple[float, ...]) -> Finding:
 
 
 def two_share_one(lab: Lab, scores: tuple[float, ...]) -> Finding:
-    """All weights sum to 1, so the smaller of two is at most ½."""
+    """All weights sum to 1, so the smaller of two weights is at most ½."""
     weights = lab.weights(scores).numpy()
     return every(
         equal("sum of the weights", weights.sum(), 1.0),
-        at_most("smaller of two", weights[:2].min(), 0.5),
+        at_most("smaller of α_a and α_b", weights[:2].min(), 0.5),
     )
 
 
 def share_is_tanh(lab: Lab, scores: tuple[float, ...], difference: float) -> Finding:
-    """Only the difference of two scores decides how they share, whatever the others are."""
+    """The share α_a/(α_a + α_b) depends only on the difference of the two scores."""
     all_scores = (scores[0] + difference, *scores)
     weights, (a, b) = lab.weights(all_scores).numpy(), by_hand(all_scores[:2])
     return every(
@@ -66,7 +66,7 @@ def share_is_tanh(lab: Lab, scores: tuple[float, ...], difference: float) -> Fin
 
 
 def exact_mean(lab: Lab, n: int, M: float) -> Finding:
-    """Weights and output of M(k_a + k_b), for real M and any two of the keys."""
+    """The exact weights and output of M(k_a + k_b), for real M and any two of the keys."""
     keys, values = lab.orthonormal(n), lab.normal(n, 3)
     a, b = (int(i) for i in lab.rng.permutation(n)[:2])
     c, weights = (t.numpy() for t in lab.attend(averaging_query(keys, [a, b], M), keys, values))
@@ -76,13 +76,13 @@ def exact_mean(lab: Lab, n: int, M: float) -> Finding:
     return every(
         equal("α_a, α_b", weights[[a, b]], [math.exp(M) / rest] * 2),
         equal("α_a", weights[a], averaging_weight(n, M)),
-        equal("½ - α_a", 0.5 - weights[a], (n - 2) / (2 * rest)),
+        equal("½ - α_a:", 0.5 - weights[a], (n - 2) / (2 * rest)),
         equal("c - ½(v_a + v_b)", c - mean, averaging_error(n, M) * far),
     )
 
 
 def any_length(lab: Lab, n: int, M: float, length: float) -> Finding:
-    """For orthogonal keys of any length, M(k_a/|k_a|² + k_b/|k_b|²) does the same."""
+    """M(k_a/|k_a|² + k_b/|k_b|²) averages for orthogonal keys of any norm."""
     means, lengths = lab.orthonormal(n), lab.rng.uniform(0.5, 2, n) * length
     query = averaging_query(lengthened(means, 1 / lengths), [0, 1], M)
     keys = lab.tensor(means.numpy() * lengths[:, None])
@@ -91,12 +91,12 @@ def any_length(lab: Lab, n: int, M: float, length: float) -> Finding:
 
 
 def never_exactly(lab: Lab, n: int, M: float) -> Finding:
-    """½ each for n = 2 only; otherwise below ½, until, between 34 and 40, float64 cannot tell."""
+    """α_a is ½ only for n = 2; otherwise below ½, until float64 rounds it, for M of 34 to 40."""
     missing = 0.5 - lab.weights(two_ahead(n, M), 1).item()
     if n == 2 or M > 40:
         return fact(missing == 0, "α_a = ½", f"½ - α_a {missing:.1e}")
     return every(
-        equal("½ - α_a", missing, averaging_error(n, M) / 2),
+        equal("½ - α_a:", missing, averaging_error(n, M) / 2),
         fact(missing > 0 or M > 34, "α_a < ½", "α_a reaches ½"),
     )
 
@@ -110,8 +110,8 @@ def exponentials_below(lab: Lab, scores: tuple[float, ...]) -> Finding:
 
 def pair_between_bounds(lab: Lab, n: int, lead: float) -> Finding:
     """Two equal scores that lead the next by Δ: 1/(2 + (n - 2)e^-Δ) ≤ α_a ≤ 1/(2 + e^-Δ)."""
-    rivals = sorted(lab.rng.uniform(-20, 0, n - 2).tolist(), reverse=True)
-    weight = lab.weights((rivals[0] + lead, rivals[0] + lead, *rivals), 1)
+    others = sorted(lab.rng.uniform(-20, 0, n - 2).tolist(), reverse=True)
+    weight = lab.weights((others[0] + lead, others[0] + lead, *others), 1)
     return every(
         at_least("α_a", weight, averaging_weight(n, lead)),
         at_most("α_a", weight, averaging_weight(3, lead)),
@@ -119,10 +119,10 @@ def pair_between_bounds(lab: Lab, n: int, lead: float) -> Finding:
 
 
 def lead_for_two(lab: Lab, n: int, eta: float) -> Finding:
-    """With M = ln((n - 2)(1 - η)/(2η)) the others get the share η, the two half the rest each."""
+    """With M = ln((n - 2)(1 - η)/(2η)) the other keys have the weight η, α_a = α_b = (1 - η)/2."""
     weights = lab.weights(two_ahead(n, lead_needed(n, eta, many=2)))
     return every(
-        equal("share of the others", weights[2:].sum(), eta),
+        equal("weight of the others", weights[2:].sum(), eta),
         equal("α_a, α_b", weights[:2], [(1 - eta) / 2] * 2),
     )
 
@@ -143,22 +143,22 @@ def near_only_if_half_each(
 
 
 def half_each(lab: Lab, scores: tuple[float, ...]) -> Finding:
-    """The first two scores are the largest, so each gets about ½."""
+    """The first two scores are the largest, so each has a weight of about ½."""
     return equal("α_a, α_b", lab.weights(scores, 2), (0.5, 0.5), NEARLY)
 
 
 def ties_at_zero(lab: Lab, n: int, M: float) -> Finding:
-    """The same with n - 2 rivals whose score is 0."""
+    """The same with n - 2 other scores of 0."""
     return half_each(lab, two_ahead(n, M))
 
 
 def one_each(lab: Lab, n: int, M: float) -> Finding:
-    """Both of two equal scores that lead get the weight 1."""
+    """Each of the two largest scores, which are equal, has the weight 1."""
     return equal("α_a, α_b", lab.weights(two_ahead(n, M), 2), (1, 1), NEARLY)
 
 
 def weights_below(lab: Lab, n: int, M: float) -> Finding:
-    """α_a = e^s_a/(Σ α_j + e^s_a + e^s_b), with the weights that attention gives the others."""
+    """α_a = e^s_a/(Σ α_j + e^s_a + e^s_b), with the weights α_j of the other keys."""
     weights, power = lab.weights(two_ahead(n, M)).numpy(), math.exp(M)
     return equal("α_a", weights[0], power / (weights[2:].sum() + 2 * power))
 
@@ -168,9 +168,9 @@ CLAIMS = [
     Claim(
         "S000-b.1", "52", CONDITIONAL,
         says="c = ½(v_a + v_b) needs α_a and α_b near ½ and the others near 0",
-        truth="enough always: the error is at most the weight misplaced times the diameter of the "
-        "values; needed if the values are affinely independent, and not if another mixture of them "
-        "is ½(v_a + v_b) too",
+        truth="always sufficient: the error is ≤ ½ Σ |Δα_i| times the diameter of the values; "
+        "necessary if the values are affinely independent, but not if another convex combination "
+        "of them is ½(v_a + v_b), too",
         under_test=(ops.attention, query_of),
         corrected=error_measures_weights, domain={"scores": Reals(-20, 20, 2, 8)},
         literal=near_only_if_half_each,
@@ -179,7 +179,7 @@ CLAIMS = [
     Claim(
         "S000-b.2", "56", TYPO,
         says="α_a ≈ α_b ≈ 1",
-        truth="½ each, as line 52 has it: the sum of all weights is 1, so the smaller of two is at "
+        truth="both are ½, as in line 52: the sum of all weights is 1, so the smaller of two is at "
         "most ½",
         under_test=(ops.attention,),
         corrected=two_share_one, domain={"scores": Reals(-50, 50, 2, 12)},
@@ -188,8 +188,8 @@ CLAIMS = [
     Claim(
         "S000-b.3", "57", CONDITIONAL,
         says="k_a·q ≈ k_b·q ≫ k_i·q is the condition",
-        truth="≈ is a difference well below 1, not a ratio: the share α_a/(α_a + α_b) is off ½ by "
-        "½ tanh(|s_a - s_b|/2)",
+        truth="the difference must be well below 1, not the ratio near 1: α_a/(α_a + α_b) differs "
+        "from ½ by ½ tanh(|s_a - s_b|/2)",
         under_test=(ops.attention, imbalance),
         corrected=share_is_tanh,
         domain={"scores": Reals(-300, 300, 1, 12), "difference": Real(-40, 40)},
@@ -197,18 +197,18 @@ CLAIMS = [
     ),
     Claim(
         "S000-b.5", "59", TYPO,
-        says="after the softmax the wanted value is 1, and the others are 0",
-        truth="two are wanted, ½ each: (1 - η)/2 if M = ln((n - 2)(1 - η)/(2η))",
+        says="after the softmax the weight of the wanted value is 1, and the others are 0",
+        truth="two are wanted, with ½ each: exactly (1 - η)/2 if M = ln((n - 2)(1 - η)/(2η))",
         under_test=(ops.attention, lead_needed),
         corrected=lead_for_two, domain={"n": Whole(3, 200), "eta": Real(1e-6, 0.9)},
         literal=one_each, witness={"n": 10, "M": 20.0},
     ),
     Claim(
         "S000-b.6", "63, 65", CONDITIONAL,
-        says="q = M(k_a + k_b) with a large positive integer M",
-        truth="any real M; orthonormal keys: ½ - α_a = (n - 2)/(2(n - 2 + 2e^M)) exactly, and "
-        "c - ½(v_a + v_b) is twice that times (mean of the others - ½(v_a + v_b)); so "
-        "M - ln n ≫ 1, a difference",
+        says="q = M(k_a + k_b) with a large positive integer M averages v_a and v_b",
+        truth="for any real M and orthonormal keys, ½ - α_a is (n - 2)/(2(n - 2 + 2e^M)) exactly; "
+        "c - ½(v_a + v_b) is twice that times (mean of the others - ½(v_a + v_b)); so M - ln n ≫ 1 "
+        "is needed",
         under_test=(averaging_query, averaging_weight, averaging_error, ops.attention),
         corrected=exact_mean, domain={"n": Whole(2, 9), "M": Real(-10, 100)},
         literal=ties_at_zero, witness={"n": 10**5, "M": 10.0},
@@ -216,8 +216,8 @@ CLAIMS = [
     Claim(
         "S001-b.ii.1", "90", CONDITIONAL,
         says="α_a = α_b = ½, and α_i = 0 for all others",
-        truth="asked for exactly, which n = 2 alone allows; else a limit, ½ - α_a = (n - 2)/(2(n "
-        "- 2 + 2e^M)) > 0",
+        truth="this is exact only for n = 2; otherwise it is a limit: ½ - α_a = (n - 2)/(2(n - 2 + "
+        "2e^M)) > 0",
         under_test=(ops.attention, averaging_error),
         corrected=never_exactly, domain={"n": Whole(2, 9), "M": Real(0, 60)},
         literal=lambda lab, n, M: equal("α_a", lab.weights(two_ahead(n, M), 1).item(), 0.5),
@@ -226,16 +226,16 @@ CLAIMS = [
     Claim(
         "S001-b.ii.2", "94, 96", TYPO,
         says="α_a = e^s_a/(Σ α_j + e^s_a + e^s_b), where j runs over the others",
-        truth="exponentials belong there, as line 125 has them: Σ e^s_j + e^s_a + e^s_b",
+        truth="exponentials are meant, as in line 125: Σ e^s_j + e^s_a + e^s_b",
         under_test=(ops.attention,),
         corrected=exponentials_below, domain={"scores": Reals(-50, 50, 2, 12)},
         literal=weights_below, witness={"n": 4, "M": 0.0},
     ),
     Claim(
         "S001-b.ii.3", "98-100", CONDITIONAL,
-        says="q = M(k_a + k_b) with M ≫ 0",
-        truth="M - ln n ≫ 1, for keys of length 1; for orthogonal keys of any length it is "
-        "M(k_a/|k_a|² + k_b/|k_b|²)",
+        says="q = M(k_a + k_b) with M ≫ 0 averages v_a and v_b",
+        truth="M - ln n ≫ 1 is needed, for keys of norm 1; for orthogonal keys of any norm "
+        "M(k_a/|k_a|² + k_b/|k_b|²) averages",
         under_test=(averaging_query, averaging_weight, lengthened),
         corrected=any_length,
         domain={"n": Whole(2, 9), "M": Real(-10, 60), "length": Real(0.1, 10)},
@@ -243,28 +243,28 @@ CLAIMS = [
     ),
     Claim(
         "S002-b.1", "8", TYPO,
-        says="k_a·q = k_b·q ≫ k_i, without a q on the right",
-        truth="k_i·q: 10 exceeds all numbers of a unit vector, yet a third score may be 20; with a "
-        "lead of Δ, 1/(2 + (n - 2)e^-Δ) ≤ α_a ≤ 1/(2 + e^-Δ)",
+        says="the condition is k_a·q = k_b·q ≫ k_i (without q on the right)",
+        truth="k_i·q is meant: 10 exceeds all elements of a unit vector, but a third score may be "
+        "20; with a lead of Δ, 1/(2 + (n - 2)e^-Δ) ≤ α_a ≤ 1/(2 + e^-Δ)",
         under_test=(ops.attention, averaging_weight),
         corrected=pair_between_bounds, domain={"n": Whole(3, 40), "lead": Real(0, 40)},
         literal=half_each, witness={"scores": (10.0, 10.0, 20.0)},
     ),
     Claim(
         "S004-b.ii.3", "109", CONDITIONAL,
-        says="exp(0) does not count beside exp(β)",
-        truth="there are n - 2 of them: their share is η if β = ln((n - 2)(1 - η)/(2η))",
+        says="exp(0) is negligible compared with exp(β)",
+        truth="there are n - 2 such terms: their weight is η if β = ln((n - 2)(1 - η)/(2η))",
         under_test=(ops.attention, lead_needed),
         corrected=lead_for_two, domain={"n": Whole(3, 200), "eta": Real(1e-6, 0.9)},
         literal=lambda lab, n, beta: at_most(
-            "share of the others", 1 - lab.weights(two_ahead(n, beta), 2).sum(), NEARLY
+            "weight of the others", 1 - lab.weights(two_ahead(n, beta), 2).sum(), NEARLY
         ),
         witness={"n": 10**5, "beta": 10.0},
     ),
     Claim(
         "S004-b.ii.4", "111", CONDITIONAL,
         says="α_a = e^β/(n - 2 + 2e^β), about ½ for β ≫ 0",
-        truth="the equality is exact, for any real β; it is about ½ if β - ln n ≫ 1",
+        truth="the equality is exact for any real β; α_a is about ½ if β - ln n ≫ 1",
         under_test=(averaging_query, averaging_weight, averaging_error, ops.attention),
         corrected=lambda lab, n, beta: exact_mean(lab, n, beta),
         domain={"n": Whole(2, 9), "beta": Real(-10, 100)},
@@ -274,8 +274,8 @@ CLAIMS = [
     Claim(
         "S004-b.ii.5", "99", CONDITIONAL, of_question=True,
         says="the softmax never averages exactly",
-        truth="for n = 2 it does; for n ≥ 3 it does not, though float64 rounds to ½ where e^-M is "
-        "below its last digit",
+        truth="for n = 2 it does; for n ≥ 3 it does not, but float64 rounds α_a to ½ if e^-M is "
+        "small enough",
         under_test=(ops.attention, averaging_error),
         corrected=never_exactly, domain={"n": Whole(2, 9), "M": Real(0, 60)},
         literal=lambda lab, n, M: fact(

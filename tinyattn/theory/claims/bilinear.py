@@ -1,4 +1,4 @@
-"""Chapter 7: sheet 003, problems 3 and 5. Why a score has a matrix; one matrix for two."""
+"""Chapter 7: answer sheet 003, problems 3 and 5: bilinear scores, and merged matrices."""
 
 # ruff: noqa: E741  (I, the width of a head, is a letter of the sheet)
 
@@ -15,7 +15,7 @@ from tinyattn.theory.finding import Finding, at_least, at_most, equal, every
 from tinyattn.theory.lab import Domain, Lab, Whole, by_hand
 
 Rows = tuple[tuple[float, ...], ...]
-"""A matrix, written out."""
+"""A matrix, as a tuple of rows."""
 
 POSITIONS = 5
 
@@ -24,7 +24,7 @@ POSITIONS = 5
 
 
 def absorbed(lab: Lab, J: int, labels: int) -> Finding:
-    """h and W e(y), or Wᵀh and e(y): whoever learns h can learn Wᵀh."""
+    """h·W e(y) = (Wᵀh)·e(y): a model that can learn h can also learn Wᵀh."""
     h, w, e = lab.normal(1, J), lab.normal(J, J), lab.normal(labels, J)
     wanted = by_hand(h.numpy() @ w.numpy() @ e.numpy().T)
     return every(
@@ -35,7 +35,7 @@ def absorbed(lab: Lab, J: int, labels: int) -> Finding:
 
 
 def same_attention(lab: Lab, K: int, J: int, I: int) -> Finding:
-    """One matrix gives the weights that queries and keys give; it is summed here index by index."""
+    """The merged matrix gives the same weights as queries and keys."""
     w_q, w_k = lab.normal(K, I, J), lab.normal(K, I, J)
     x, merged = lab.normal(POSITIONS, J), merged_matrix(w_q, w_k)
     q, k = w_q.numpy(), w_k.numpy()
@@ -49,27 +49,27 @@ def same_attention(lab: Lab, K: int, J: int, I: int) -> Finding:
 
 
 def low_rank_and_free(lab: Lab, K: int, J: int, I: int) -> Finding:
-    """W̃ has rank I at most, any matrix of that rank is one, and G W^Q, G⁻ᵀ W^K give the same."""
+    """W̃ has rank ≤ I; each matrix of such rank is a W̃; G W^Q and G⁻ᵀ W^K have the same W̃."""
     w_q, w_k = lab.normal(K, I, J), lab.normal(K, I, J)
     merged, rank = merged_matrix(w_q, w_k), min(I, J)
     left, right = (lab.orthonormal(I, 0).numpy() for _ in range(2))
     stretch = lab.rng.uniform(0.5, 2, I)
     g, inverse = left * stretch @ right, left / stretch @ right  # the second is G⁻ᵀ
-    turned = (ops.matmul(lab.tensor(a), w) for a, w in ((g, w_q), (inverse, w_k)))
+    changed = (ops.matmul(lab.tensor(a), w) for a, w in ((g, w_q), (inverse, w_k)))
     any_one = lab.rng.standard_normal((J, rank)) @ lab.rng.standard_normal((rank, J))
     u, size, v = np.linalg.svd(any_one)
     root = np.sqrt(size[:rank] * math.sqrt(rank))
     made = (lab.tensor((a * root).T[None]) for a in (u[:, :rank], v[:rank].T))
     return every(
         equal("rank", np.linalg.matrix_rank(merged.numpy()), np.full(K, rank)),
-        equal("W̃ from G W^Q and G⁻ᵀ W^K", merged_matrix(*turned), merged),
-        equal("a given matrix", merged_matrix(*made)[0], any_one),
+        equal("W̃ from G W^Q and G⁻ᵀ W^K", merged_matrix(*changed), merged),
+        equal("W̃ for a given matrix", merged_matrix(*made)[0], any_one),
         same_attention(lab, K, J, I),
     )
 
 
 def prefers_itself(lab: Lab, K: int, T: int) -> Finding:
-    """Plain products: no head differs, and of two tokens one at least prefers itself."""
+    """Plain dot products: all heads are equal; two tokens cannot both prefer each other."""
     x, same = lab.normal(T, 3), lab.tensor(np.tile(np.eye(3), (K, 1, 1)))
     scores = ops.matmul(x, x.T).numpy()
     own = np.diag(scores)
@@ -78,8 +78,8 @@ def prefers_itself(lab: Lab, K: int, T: int) -> Finding:
     return every(
         equal("weights of every head", head_weights(x, same, same), weights),
         equal("scores", scores, scores.T),
-        at_least("least eigenvalue", np.linalg.eigvalsh(scores).min(), 0),
-        at_most("mutual preference", both.max(), 0),
+        at_least("smallest eigenvalue of the scores", np.linalg.eigvalsh(scores).min(), 0),
+        at_most("excess over own scores, for both tokens:", both.max(), 0),
     )
 
 
@@ -87,26 +87,26 @@ def prefers_itself(lab: Lab, K: int, T: int) -> Finding:
 
 
 def is_equation_2(lab: Lab, tokens: Rows, query: Rows, key: Rows) -> Finding:
-    """The transformer's attention is (2), a plain product."""
+    """The transformer's attention is equation (2), a plain dot product."""
     x = lab.tensor(tokens)
     weights = head_weights(x, lab.tensor(query)[None], lab.tensor(key)[None])[0, 0]
     return equal("weights of token 1", weights, ops.softmax(ops.matmul(x, x.T))[0])
 
 
 def first_token_twice(lab: Lab, tokens: Rows, query: Rows, key: Rows) -> Finding:
-    """L(t_1) on both sides of W̃, as printed."""
+    """Both factors of W̃ are L(t_1), as printed."""
     x, w_q, w_k = lab.tensor(tokens), lab.tensor(query)[None], lab.tensor(key)[None]
     scores = ops.einsum("tj,kjm,tm -> kt", x, merged_matrix(w_q, w_k), x)[0, 0]
     printed = ops.softmax(scores.broadcast_to((len(tokens),)))
-    return equal("weights of token 1", printed, head_weights(x, w_q, w_k)[0, 0])
+    return equal("weights of token 1 as printed", printed, head_weights(x, w_q, w_k)[0, 0])
 
 
 def sum_ends_early(lab: Lab, query: tuple[float, ...], key: tuple[float, ...]) -> Finding:
-    """(Σ_i W^Q[i]) W^K[i], as the parentheses have it: a number for each i, for J = 1."""
+    """(Σ_i W^Q[i]) W^K[i], as the parentheses say: for J = 1, one number for each i."""
     w_q, w_k = (lab.tensor(w).reshape(1, -1, 1) for w in (query, key))
     printed = w_q.sum() * w_k.reshape(-1) * (1 / math.sqrt(len(query)))
     right = merged_matrix(w_q, w_k).item()
-    return equal("W̃", printed, np.full(len(query), right))
+    return equal("W̃ as printed", printed, np.full(len(query), right))
 
 
 # fmt: off
@@ -117,16 +117,16 @@ TWICE = ((2.0, 0.0), (0.0, 2.0))
 CLAIMS = [
     Claim(
         "S003-3.1", "67", TRUE, of_question=True,
-        says="a matrix between h and e(y) adds nothing when these are learned",
-        truth="h·W e = (Wᵀh)·e; that it does not help in practice is no theorem",
+        says="a matrix between h and e(y) adds no capacity if h and e(y) are learned",
+        truth="this is right: h·W e = (Wᵀh)·e; whether it helps in practice is no theorem",
         under_test=(ops.einsum, ops.softmax),
         corrected=absorbed, domain={"J": Whole(1, 6), "labels": Whole(1, 8)},
     ),
     Claim(
         "S003-3.2", "69-75", TYPO, of_question=True,
         says="the transformer's attention is equation (3), and further down it is (2)",
-        truth="neither: (2) is a plain product and (3) has one matrix; each head takes the form "
-        "of (3), with W^QK/√I",
+        truth="it is neither: (2) is a plain dot product, and (3) has one matrix; each head has "
+        "the form of (3), with W^QK/√I",
         under_test=(head_weights, merged_weights, merged_matrix),
         corrected=same_attention, domain=SHEET,
         literal=is_equation_2,
@@ -134,39 +134,39 @@ CLAIMS = [
     ),
     Claim(
         "S003-3.3", "73", TRUE,
-        says="a plain product of L[t_1] and L[t_2] cannot depend on the head",
-        truth="all heads agree, scores are symmetric, and as 2 x·z ≤ x·x + z·z no two tokens can "
-        "both prefer each other to themselves",
+        says="a plain dot product of L[t_1] and L[t_2] cannot depend on the head",
+        truth="this is right; all heads are equal, scores are symmetric, and two tokens cannot "
+        "both prefer each other to themselves, as 2 x·z ≤ x·x + z·z",
         under_test=(head_weights, ops.matmul),
         corrected=prefers_itself, domain={"K": Whole(1, 3), "T": Whole(1, 6)},
     ),
     Claim(
         "S003-3.4", "79-80", TRUE,
-        says="W^QK[k] = Σ_i W^Q[k, i] W^K[k, i] stands for both",
-        truth="weights stay as they are; its rank is I at most, every matrix of such rank is one, "
-        "and G W^Q with G⁻ᵀ W^K gives the same",
+        says="W^QK[k] = Σ_i W^Q[k, i] W^K[k, i] replaces both matrices",
+        truth="this is right: the weights are the same; the rank is at most I, every matrix of "
+        "such rank is possible, and G W^Q with G⁻ᵀ W^K gives the same W^QK",
         under_test=(merged_matrix, merged_weights, head_weights),
         corrected=low_rank_and_free, domain=SHEET,
     ),
     Claim(
         "S003-5.2", "98, 104", TRUE,
         says="W̃[k, j_1, j_2] = (1/√I) Σ_i W^Q[k, i, j_1] W^K[k, i, j_2]",
-        truth="with t_2 in the second place attention stays as it is",
+        truth="this is right: with t_2 as the second position the weights are the same",
         under_test=(merged_matrix, merged_weights, head_weights),
         corrected=same_attention, domain=SHEET,
     ),
     Claim(
         "S003-5.3", "104", TYPO,
         says="the second factor is L(t_1, J_2), in all five lines",
-        truth="it is L(t_2, J_2)",
+        truth="the second factor is L(t_2, J_2)",
         under_test=(merged_weights, head_weights, merged_matrix),
         corrected=same_attention, domain=SHEET,
         literal=first_token_twice, witness={"tokens": UNITS, "query": TWICE, "key": TWICE},
     ),
     Claim(
         "S003-5.4", "104", TYPO,
-        says="(1/√I Σ_i W^Q[k, i, j_1]) (W^K[k, i, j_2]), with W^k, and softmax without t_2",
-        truth="one sum over i of the products, and softmax over t_2",
+        says="W̃ is (1/√I Σ_i W^Q[k, i, j_1]) (W^K[k, i, j_2]); the softmax is over no index",
+        truth="W̃ is one sum over i of the products; the softmax is over t_2",
         under_test=(merged_matrix, merged_weights, head_weights),
         corrected=same_attention, domain=SHEET,
         literal=sum_ends_early, witness={"query": (1.0, 2.0), "key": (3.0, 4.0)},

@@ -1,4 +1,4 @@
-"""Chapter 7: question 1 (a), copying one value. What `≫` means, and what a large score buys."""
+"""Chapter 7: question 1 (a), copying one value: the meaning of `≫`, and the lead it needs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tinyattn.theory.weights import lead_needed, weight_bounds
 
 
 def leading(lab: Lab, n: int, lead: float) -> list[float]:
-    """Random scores of which the first leads the second by so much."""
-    rivals = sorted(lab.rng.uniform(-20, 0, n - 1).tolist(), reverse=True)
-    return [rivals[0] + lead, *rivals]
+    """Random scores; the first exceeds the second by `lead`."""
+    others = sorted(lab.rng.uniform(-20, 0, n - 1).tolist(), reverse=True)
+    return [others[0] + lead, *others]
 
 
 def mixture(lab: Lab, weights: tuple[float, ...], values: tuple[float, ...]) -> float:
-    """What attention with these weights makes of numbers."""
+    """The output of attention with these weights, for values that are numbers."""
     keys, column = lab.orthonormal(len(weights)), lab.tensor(values).reshape(-1, 1)
     return lab.answer(distribution_query(keys, weights), keys, column).item()
 
@@ -30,10 +30,10 @@ def mixture(lab: Lab, weights: tuple[float, ...], values: tuple[float, ...]) -> 
 
 
 def error_is_the_weight_missing(lab: Lab, n: int, lead: float) -> Finding:
-    """c - v_j is the missing weight times (mean of the others, by their weights - v_j).
+    """c - v_j is 1 - α_j times (weighted mean of the others - v_j).
 
-    With v_j outside the hull of the others it bounds the weight missing, too: by the least stretch
-    of a change of weights, or by the distance of the hull: √(1 + 1/(n - 1)) for orthonormal values.
+    For v_j outside the convex hull of the others |c - v_j| also bounds 1 - α_j: by a least singular
+    value, or by the distance of the hull, √(1 + 1/(n - 1)) for orthonormal values.
     """
     scores, values = leading(lab, n, lead), lab.normal(n, n + 2)
     keys, corners = lab.orthonormal(n), lab.orthonormal(n)
@@ -53,28 +53,28 @@ def error_is_the_weight_missing(lab: Lab, n: int, lead: float) -> Finding:
 
 
 def lead_decides(lab: Lab, n: int, lead: float) -> Finding:
-    """The top weight lies between the bounds, and both can be reached."""
+    """The largest weight is between the bounds, and both can be attained."""
     low, high = weight_bounds(lead, n)
     top = lab.weights(leading(lab, n, lead), 1).item()
     return every(
-        at_least("top weight", top, low),
-        at_most("top weight", top, high),
-        equal("all rivals tied", lab.weights([lead, *[0.0] * (n - 1)], 1).item(), low),
-        equal("rivals far behind", lab.weights([lead, 0.0, *[-800.0] * (n - 2)], 1).item(), high),
+        at_least("α_j", top, low),
+        at_most("α_j", top, high),
+        equal("all others equal: α_j", lab.weights([lead, *[0.0] * (n - 1)], 1).item(), low),
+        equal("only one rival: α_j", lab.weights([lead, 0.0, *[-800.0] * (n - 2)], 1).item(), high),
     )
 
 
 def lead_suffices(lab: Lab, n: int, eta: float) -> Finding:
-    """The stated lead leaves exactly that error when all rivals tie, and less otherwise."""
+    """With the stated lead 1 - α_j is η if all other scores are equal, and less otherwise."""
     lead = lead_needed(n, eta)
     return every(
-        equal("all rivals tied", lab.weights([lead, *[0.0] * (n - 1)], 1).item(), 1 - eta),
-        at_least("top weight", lab.weights(leading(lab, n, lead), 1).item(), 1 - eta),
+        equal("all others equal: α_j", lab.weights([lead, *[0.0] * (n - 1)], 1).item(), 1 - eta),
+        at_least("α_j", lab.weights(leading(lab, n, lead), 1).item(), 1 - eta),
     )
 
 
 def only_the_lead_counts(lab: Lab, n: int, eta: float, shift: float) -> Finding:
-    """Adding a number to all scores changes nothing, so their sign cannot matter; a lead does."""
+    """Softmax does not change if a number is added to all scores; only leads matter."""
     s = lab.rng.uniform(-50, 50, n)
     return every(
         lead_suffices(lab, n, eta),
@@ -83,10 +83,10 @@ def only_the_lead_counts(lab: Lab, n: int, eta: float, shift: float) -> Finding:
 
 
 def ratio_bounds_weight(lab: Lab, n: int, R: float) -> Finding:
-    """α_j ≥ R α_i for all i gives α_j ≥ R/(R + n - 1), reached when the others tie."""
-    bound = R / (R + n - 1)
+    """If α_j ≥ R α_i for all i, then α_j ≥ R/(R + n - 1), attained if all others are equal."""
+    bound, equal_ones = R / (R + n - 1), [0.0] * (n - 1)
     return every(
-        equal("others tied", lab.weights([math.log(R), *[0.0] * (n - 1)], 1).item(), bound),
+        equal("all others equal: α_j", lab.weights([math.log(R), *equal_ones], 1).item(), bound),
         at_least("α_j", lab.weights(leading(lab, n, math.log(R)), 1).item(), bound),
     )
 
@@ -123,7 +123,7 @@ def almost_one(lab: Lab, scores: tuple[float, ...]) -> Finding:
 
 
 def rivals_tie(lab: Lab, n: int, lead: float) -> Finding:
-    """The same, with n - 1 rivals that tie."""
+    """The same, with n - 1 other scores that are equal."""
     return almost_one(lab, (lead, *[0.0] * (n - 1)))
 
 
@@ -132,8 +132,8 @@ CLAIMS = [
     Claim(
         "S000-a.1", "42", CONDITIONAL,
         says="c is close to v_j only if α_j is near 1 and the other weights near 0",
-        truth="sufficient always: |c - v_j| ≤ (1 - α_j) max |v_i - v_j|; necessary only if v_j is "
-        "outside the hull of the other values",
+        truth="always sufficient: |c - v_j| ≤ (1 - α_j) max |v_i - v_j|; necessary only if v_j is "
+        "outside the convex hull of the other values",
         under_test=(ops.attention, query_of),
         corrected=error_is_the_weight_missing, domain={"n": Whole(2, 8), "lead": Real(0, 20)},
         literal=close_only_if_near_one,
@@ -142,8 +142,8 @@ CLAIMS = [
     Claim(
         "S000-a.2", "44", FALSE,
         says="if k_j·q is greater than every other score, α_j is almost 1",
-        truth="the lead must be at least ln((n - 1)(1 - η)/η) for a weight of 1 - η; line 48 of "
-        "the sheet has ≫, so see S000-a.3",
+        truth="for a weight of 1 - η the score must exceed the others by ln((n - 1)(1 - η)/η); "
+        "line 48 of the sheet has ≫, see S000-a.3",
         under_test=(ops.attention, lead_needed),
         corrected=lead_suffices, domain={"n": Whole(2, 200), "eta": Real(1e-6, 0.49)},
         literal=almost_one, witness={"scores": (0.1, 0.0)},
@@ -151,7 +151,7 @@ CLAIMS = [
     Claim(
         "S000-a.3", "48", CONDITIONAL,
         says="the condition is k_j·q ≫ k_i·q",
-        truth="≫ is a difference, not a ratio: with a lead of Δ, "
+        truth="the difference must be large, not the ratio: a score that leads all others by Δ has "
         "1/(1 + (n - 1)e^-Δ) ≤ α_j ≤ 1/(1 + e^-Δ)",
         under_test=(ops.attention, weight_bounds),
         corrected=lead_decides, domain={"n": Whole(2, 40), "lead": Real(0, 40)},
@@ -159,8 +159,8 @@ CLAIMS = [
     ),
     Claim(
         "S001-a.ii", "17", CONDITIONAL,
-        says="weight gathers on j when k_j·q ≫ k_i·q for all others",
-        truth="as S000-a.3: a matter of differences",
+        says="key j has most of the weight if k_j·q ≫ k_i·q for all others",
+        truth="see S000-a.3: the difference of the scores must be large",
         under_test=(ops.attention, weight_bounds),
         corrected=lead_decides, domain={"n": Whole(2, 40), "lead": Real(0, 40)},
         literal=rivals_tie, witness={"n": 10**5, "lead": 10.0},
@@ -168,8 +168,8 @@ CLAIMS = [
     Claim(
         "S001-a.iii.1", "21", CONDITIONAL,
         says="if α_j ≫ α_i for each i, then α_j ≈ 1",
-        truth="α_j ≥ R α_i for each i gives α_j ≥ R/(R + n - 1) and no more: R ≫ n - 1, or "
-        "α_j ≫ Σ α_i",
+        truth="if α_j ≥ R α_i for each i, then α_j ≥ R/(R + n - 1), which can be attained; so "
+        "α_j ≈ 1 needs R ≫ n - 1, or α_j ≫ Σ α_i",
         under_test=(ops.attention,),
         corrected=ratio_bounds_weight, domain={"n": Whole(2, 60), "R": Real(1, 1e6)},
         literal=lambda lab, n, R: rivals_tie(lab, n, math.log(R)),
@@ -177,8 +177,8 @@ CLAIMS = [
     ),
     Claim(
         "S001-a.iii.2", "21", CONDITIONAL,
-        says="α_j ≈ 1 makes c ≈ v_j",
-        truth="|c - v_j| ≤ (1 - α_j) max |v_i - v_j|: the values must be bounded",
+        says="if α_j ≈ 1, then c ≈ v_j",
+        truth="|c - v_j| ≤ (1 - α_j) max |v_i - v_j|: so the values must be bounded",
         under_test=(ops.attention, query_of),
         corrected=error_is_the_weight_missing, domain={"n": Whole(2, 8), "lead": Real(0, 20)},
         literal=lambda lab, weights, values: equal(
@@ -188,8 +188,8 @@ CLAIMS = [
     ),
     Claim(
         "S001-a.iv", "25", CONDITIONAL,
-        says="a key similar to q, with the others uncorrelated, has its value copied",
-        truth="orthonormal keys, q = λ k_j: α_j = 1/(1 + (n - 1)e^-λ), so λ must be large",
+        says="if one key is similar to q and the others are uncorrelated, its value is copied",
+        truth="for orthonormal keys, q = λ k_j: α_j = 1/(1 + (n - 1)e^-λ), so λ must be large",
         under_test=(copying_query, averaging_weight),
         corrected=copying_weight, domain={"n": Whole(1, 12), "lamda": Real(0, 30)},
         literal=lambda lab, n, lamda: rivals_tie(lab, n, lamda), witness={"n": 10, "lamda": 1.0},
@@ -197,17 +197,17 @@ CLAIMS = [
     Claim(
         "S002-a.1", "7", TYPO,
         says="there is an i with k_i·q ≫ k_i·q for all j",
-        truth="k_j·q stands on the right: the largest score leads, by the Δ of S000-a.3; over one "
-        "that is the same, a lead of 0, no weight is near 1",
+        truth="k_j·q is meant on the right: the largest score exceeds the others by the Δ of "
+        "S000-a.3; if two scores are equal, no weight is near 1",
         under_test=(ops.attention, weight_bounds),
         corrected=lead_decides, domain={"n": Whole(2, 40), "lead": Real(0, 40)},
         literal=almost_one, witness={"scores": (9.0, 9.0)},
     ),
     Claim(
         "S002-a.2", "7", FALSE,
-        says="if scores are not negative, rivals that are just a little smaller will do",
-        truth="the sign of scores cannot matter: softmax(s + c) = softmax(s); the lead must be "
-        "ln((n - 1)(1 - η)/η), though it need be no large share of the scores",
+        says="if scores are not negative, it is enough that the others are slightly smaller",
+        truth="the sign cannot matter, as softmax(s + c) = softmax(s); the score must exceed the "
+        "others by ln((n - 1)(1 - η)/η), which may be small beside the scores",
         under_test=(ops.attention, lead_needed),
         corrected=only_the_lead_counts,
         domain={"n": Whole(2, 200), "eta": Real(1e-6, 0.49), "shift": Real(-100, 100)},
@@ -215,8 +215,8 @@ CLAIMS = [
     ),
     Claim(
         "S004-a.ii.2", "36", CONDITIONAL,
-        says="a large product with one key and zero with the rest gives it nearly all weight",
-        truth="α_j = 1/(1 + (n - 1)e^-λ); what counts is the lead, not that the others are zero",
+        says="a key has nearly all weight if its score is large and all others are zero",
+        truth="α_j = 1/(1 + (n - 1)e^-λ); the lead λ matters, not that the others are zero",
         under_test=(copying_query, averaging_weight, weight_bounds),
         corrected=lambda lab, n, lamda: every(
             copying_weight(lab, n, lamda), lead_decides(lab, n, lamda)
@@ -227,7 +227,7 @@ CLAIMS = [
     Claim(
         "S004-a.iii", "40", TYPO,
         says="the weight is on key j, so c ≈ v_i",
-        truth="c ≈ v_j, up to (1 - α_j) max |v_i - v_j|",
+        truth="c ≈ v_j is meant, with an error of at most (1 - α_j) max |v_i - v_j|",
         under_test=(ops.attention, query_of),
         corrected=error_is_the_weight_missing, domain={"n": Whole(2, 8), "lead": Real(0, 20)},
         literal=lambda lab, values, lead: equal(
@@ -240,8 +240,8 @@ CLAIMS = [
     ),
     Claim(
         "S004-a.iv", "44", CONDITIONAL,
-        says="a score clearly above the others copies the value",
-        truth="with a lead of ln((n - 1)(1 - η)/η) the weight missing is η at most",
+        says="if a score is clearly above the others, the value of its key is copied",
+        truth="if it exceeds the others by ln((n - 1)(1 - η)/η), then 1 - α_j ≤ η",
         under_test=(ops.attention, lead_needed),
         corrected=lead_suffices, domain={"n": Whole(2, 200), "eta": Real(1e-6, 0.49)},
         literal=rivals_tie, witness={"n": 50_257, "lead": 10.0},

@@ -1,4 +1,4 @@
-"""Chapter 7: sheet 003, problem 5: merging whole blocks, their biases, ranks and sizes."""
+"""Chapter 7: answer sheet 003, problem 5: merged blocks, their biases, ranks and sizes."""
 
 # ruff: noqa: E741  (I, the width of a head, is a letter of the sheet)
 
@@ -20,8 +20,8 @@ from tinyattn.theory.lab import Domain, Lab, Whole
 
 
 def multi_head(lab: Lab, K: int, I: int, bias: float = 1.0) -> tuple[MultiHead, Tensor]:
-    """A block of K heads of width I, so that J = KI, and something to read."""
-    block = lab.block(MultiHead, K * I, K, longest=POSITIONS, bias=bias)
+    """A block of K heads of width I, so that J = KI, and an input."""
+    block = lab.block(MultiHead, K * I, K, max_length=POSITIONS, bias=bias)
     return block, lab.normal(1, POSITIONS, K * I)
 
 
@@ -37,7 +37,7 @@ def in_letters(lab: Lab, block: MultiHead) -> tuple[Tensor, Tensor]:
 
 
 def blocks_agree(lab: Lab, K: int, I: int) -> Finding:
-    """The same with whole blocks: W^Q and W^K are [K, I, J], I = J/K; no biases here."""
+    """A block, its merged form and its split form have the same weights; W^Q, W^K: [K, I, J]."""
     block, x = multi_head(lab, K, I, bias=0.0)
     w_q, w_k = in_letters(lab, block)
     J, merged, weights = block.width, merge(block), block.weights(x)[0]
@@ -52,7 +52,7 @@ def blocks_agree(lab: Lab, K: int, I: int) -> Finding:
 
 
 def what_biases_do(lab: Lab, K: int, I: int) -> Finding:
-    """A bias of queries lives on as u; one of keys is not felt, and its gradient is 0."""
+    """A query bias becomes u; a key bias does not change the weights, and its gradient is 0."""
     block, x = multi_head(lab, K, I)
     assert block.key.bias is not None
     weights = block.weights(x)
@@ -62,55 +62,55 @@ def what_biases_do(lab: Lab, K: int, I: int) -> Finding:
     block.key.bias.data = 0 * gradient
     return every(
         equal("weights, merged with u,", merged, weights),
-        equal("weights without the keys' bias", block.weights(x), weights),
-        equal("gradient of the keys' bias", gradient, 0 * gradient),
+        equal("weights without the key bias", block.weights(x), weights),
+        equal("gradient of the key bias", gradient, 0 * gradient),
         says_more(lab, K, I),
     )
 
 
 def says_more(lab: Lab, K: int, I: int) -> Finding:
-    """A free matrix has rank J; two maps miss it by the singular values after the first I."""
-    full = lab.block(Bilinear, K * I, K, longest=POSITIONS, bias=0.0)
+    """Two matrices of rank I differ from a full one by its singular values after the first I."""
+    full = lab.block(Bilinear, K * I, K, max_length=POSITIONS, bias=0.0)
     w = full.matrices()
     missed = np.square(w - merge(factor(full)).matrices()).sum(axis=(1, 2))
     left_out = np.square(np.linalg.svd(w, compute_uv=False)[:, I:]).sum(axis=1)
     return every(
-        equal("what two maps miss", missed, left_out),
-        fact((missed > 1e-20).all() == (K > 1), "more if I < J", "I < J, and yet no more"),
+        equal("square error of two matrices", missed, left_out),
+        fact((missed > 1e-20).all() == (K > 1), "above 0 if and only if I < J", "0 though I < J"),
     )
 
 
 def numbers_of_a_head(lab: Lab, J: int, I: int) -> Finding:
-    """2IJ and J² numbers for a head; of the first, I(2J - I) count, for I up to J."""
+    """2IJ or J² parameters of a head; the 2IJ have I(2J - I) degrees of freedom, for I ≤ J."""
     w_q, w_k = lab.normal(I, J), lab.normal(I, J)
     pair, single = score_parameters(J, I)
-    units = lab.tensor(np.eye(I * J).reshape(-1, I, J))  # move one number each
+    units = lab.tensor(np.eye(I * J).reshape(-1, I, J))  # each changes one parameter
     moves = [
         merged_matrix(units, w_k.broadcast_to(units.shape)).numpy(),
         merged_matrix(w_q.broadcast_to(units.shape), units).numpy(),
     ]
     effective = np.linalg.matrix_rank(np.concatenate(moves).reshape(-1, J * J))
     return every(
-        equal("numbers in W^Q and W^K", pair, w_q.size + w_k.size),
-        equal("numbers in W̃", single, merged_matrix(w_q[None], w_k[None]).size),
-        fact((single > pair) == (2 * I < J), "larger if I < J/2", "not larger if I < J/2"),
-        equal("effective", effective_parameters(J, I), effective),
+        equal("parameters of W^Q and W^K", pair, w_q.size + w_k.size),
+        equal("parameters of W̃", single, merged_matrix(w_q[None], w_k[None]).size),
+        fact((single > pair) == (2 * I < J), "J² > 2IJ iff I < J/2", "not J² > 2IJ iff I < J/2"),
+        equal("degrees of freedom", effective_parameters(J, I), effective),
         equal("by the formula", effective, min(I, J) * (2 * J - min(I, J))),
-        fact((effective < single) == (I < J), "less than J² if I < J", "not less than J²"),
-        equal("GPT-3, one for two", np.divide(*score_parameters(12288, 128)[::-1]), 48),
+        fact((effective < single) == (I < J), "below J² iff I < J", "not below J² iff I < J"),
+        equal("GPT-3: J²/2IJ", np.divide(*score_parameters(12288, 128)[::-1]), 48),
     )
 
 
 def a_layer_has_all_heads(lab: Lab, K: int, I: int) -> Finding:
-    """2KIJ numbers in a layer's two maps, K J² merged; with J = KI equal for two heads only."""
+    """A layer has 2KIJ parameters in two matrices, K J² merged; for J = KI equal iff K = 2."""
     (block, _), J = multi_head(lab, K, I), K * I
     two, one = block.query.weight.size + block.key.weight.size, merge(block).query.weight.size
     return every(
         blocks_agree(lab, K, I),
-        equal("W^Q and W^K", two, 2 * K * I * J),
-        equal("W̃", one, K * J * J),
+        equal("parameters of W^Q and W^K", two, 2 * K * I * J),
+        equal("parameters of W̃", one, K * J * J),
         equal("K times those of a head", [K * size for size in score_parameters(J, I)], [two, one]),
-        fact((one == two) == (K == 2), "equal for K = 2", f"{two} and {one}, K = {K}"),
+        fact((one == two) == (K == 2), "equal if and only if K = 2", f"{two} and {one}, K = {K}"),
     )
 
 
@@ -124,31 +124,31 @@ CLAIMS = [
     Claim(
         "S003-5.1", "94", TRUE, of_question=True,
         says="W^Q and W^K are [K, I, J], and typically I < J",
-        truth="I = J/K, less than J for more than one head",
+        truth="this is right: I = J/K is less than J if there is more than one head",
         under_test=(MultiHead, head_weights, merge, factor),
         corrected=blocks_agree, domain=BLOCKS,
     ),
     Claim(
         "S003-5.5", "106", TRUE, of_question=True,
-        says="one matrix in place of two loses nothing",
-        truth="and if I < J it can say more: rank J. The sheet has no biases. A bias of keys would "
-        "never be felt (without rotary positions); one of queries adds u·z, which no matrix gives",
+        says="one matrix instead of two represents the same attention",
+        truth="if I < J it represents more: its rank can be J. The sheet has no biases. A key bias "
+        "would have no effect (without rotary positions); a query bias adds u·z to the scores",
         under_test=(merge, factor, MultiHead, Bilinear),
         corrected=what_biases_do, domain=BLOCKS,
     ),
     Claim(
         "S003-5.6", "108", TRUE,
-        says="2IJ numbers a head against J², equal for I = J/2",
-        truth="so it is, 48 times as many for GPT-3; but of the 2IJ only I(2J - I) count, less "
-        "than J² for every I < J",
+        says="a head has 2IJ parameters, or J² if merged; these are equal for I = J/2",
+        truth="this is right; in GPT-3 J² is 48 times 2IJ; but the 2IJ have only I(2J - I) "
+        "degrees of freedom, less than J² for every I < J",
         under_test=(score_parameters, effective_parameters, merged_matrix),
         corrected=numbers_of_a_head, domain={"J": Whole(1, 7), "I": Whole(1, 7)},
     ),
     Claim(
         "S003-5.7", "106-108", TRUE,
-        says="for each head it is 2IJ numbers against J², where those of a layer are asked for",
-        truth="so it is; a layer has 2KIJ, and K J² when merged; for KI = J these are equal if "
-        "K = 2",
+        says="each head has 2IJ parameters, or J² if merged (the question asks for a layer's)",
+        truth="this is right; a layer has 2KIJ, or K J² if merged; for KI = J these are equal "
+        "if and only if K = 2",
         under_test=(MultiHead, merge, score_parameters),
         corrected=a_layer_has_all_heads, domain=BLOCKS,
     ),

@@ -1,8 +1,8 @@
-"""Chapter 7: question 1 (c), the keys' law, k ~ N(μ, αI + ½μμᵀ), and the random length y in it.
+"""Chapter 7: question 1 (c), the distribution of keys k ~ N(μ, αI + ½μμᵀ), and the factor y.
 
-Most slips here are slips of the pen, but one is not: a variance of ½ is read as a range of ½, or of
-1, on either side. Laws of y are checked without chance, on the middles of many equally likely
-parts; only what `noisy_keys` draws is counted, and then 6 standard errors are allowed.
+k_a = y μ_a for α = 0, with y ~ N(1, ½). Most errors here are misprints, but two answer sheets take
+the variance ½ for a range of ½, or of 1, on either side. Statements about y are checked on its
+quantiles, not on random draws; draws of `noisy_keys` may differ by 6 standard errors.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from tinyattn.theory.queries import query_of
 from tinyattn.theory.subspace import projector
 
 NEARLY_ALWAYS = 0.95
-"""What a range must hold of the draws to be called theirs: two deviations to each side do."""
+"""The share of draws that a range must contain; about two standard deviations to each side."""
 STRATA = 1831
-"""How many lengths stand for the law of y: enough for shares with four true digits."""
+"""The number of quantiles that represent the distribution of y."""
 ONE_STRATUM = 1.001 / STRATA
-"""As far as a share of the lengths may be from its probability, and a rounding error."""
+"""The largest difference of a share of the quantiles and its probability, with rounding."""
 KEYS_DRAWN = 20_000
-"""With noise: a variance found has a standard error of 1 %."""
+"""The number of random draws; a sample variance then has a standard error of 1 %."""
 
 
 def first_lengthened(means: Tensor, lengths: Any) -> Tensor:
-    """Keys of which the first has these lengths and the others length 1: (.., n, D)."""
+    """Keys y_i μ_i, with these factors y_1 of the first and 1 of the others: (.., n, D)."""
     first = np.asarray(lengths, dtype=np.float64)
     every_length = np.ones((*first.shape, means.shape[0]))
     every_length[..., 0] = first
@@ -42,14 +42,14 @@ def first_lengthened(means: Tensor, lengths: Any) -> Tensor:
 
 
 def lengths_seen(lab: Lab, variance: float) -> np.ndarray:
-    """How long k_a = y μ_a is along μ_a, over the law of y: (N,)."""
+    """μ_a·k_a for k_a = y μ_a, at the quantiles of y: (N,)."""
     means = lab.orthonormal(2)
     keys = first_lengthened(means, stratified_lengths(STRATA, variance))
     return ops.matmul(keys, means[0]).numpy()[:, 0]
 
 
 def share_backwards(lab: Lab, variance: float, alpha: float) -> float:
-    """Of keys y μ_a + √α g, how many have an angle of more than 90° with μ_a."""
+    """The share of keys y μ_a + √α g at an angle of more than 90° to μ_a."""
     along = 1 if alpha == 0 else 101
     noise = math.sqrt(alpha) * (stratified_lengths(along, 1.0) - 1)
     lengths = (stratified_lengths(STRATA, variance)[:, None] + noise).ravel()
@@ -64,21 +64,21 @@ def share_backwards(lab: Lab, variance: float, alpha: float) -> float:
 
 
 def key_is_near_its_mean(lab: Lab, n: int, alpha: float) -> Finding:
-    """k_i = μ_i + √α g_i: the same draws with another α are so much closer, and nothing else."""
+    """k_i = μ_i + √α g_i: for the same draws k_i - μ_i is proportional to √α."""
     means, seed, unmoved = lab.orthonormal(n), int(lab.rng.integers(2**32)), [0.0] * n
     one, other = (
         (noisy_keys(np.random.default_rng(seed), means, a, unmoved, 100) - means).numpy()
         for a in (1.0, alpha)
     )
-    error = math.sqrt(2 / one.size)  # of the mean of so many squares of normal numbers
+    error = math.sqrt(2 / one.size)  # the standard error of the mean of so many squares
     return every(
-        equal("k_i - μ_i - √α g_i, at most", np.abs(other - math.sqrt(alpha) * one).max(), 0.0),
+        equal("largest |k_i - μ_i - √α g_i|", np.abs(other - math.sqrt(alpha) * one).max(), 0.0),
         equal("mean of g²", (one**2).mean(), 1.0, 6 * error),
     )
 
 
 def key_has_the_covariance(lab: Lab, alpha: float, variance: float) -> Finding:
-    """μ_a·k_a has mean 1 and variance r + α, anything across has mean 0 and variance α."""
+    """Along μ_a, k_a has mean 1 and variance r + α; across, mean 0 and variance α."""
     means = lab.orthonormal(2, extra=0)
     keys = noisy_keys(lab.rng, means, alpha, [variance, 0.0], KEYS_DRAWN)
     along, across = ops.matmul(keys, means.swapaxes(-1, -2)).numpy()[:, 0].T
@@ -87,8 +87,8 @@ def key_has_the_covariance(lab: Lab, alpha: float, variance: float) -> Finding:
     return every(
         equal("mean along μ_a", along.mean(), 1.0, error * math.sqrt(v) + EXACT),
         equal("variance along μ_a", along.var(), v, error * v * math.sqrt(2) + EXACT),
-        equal("mean across", across.mean(), 0.0, error * math.sqrt(w) + EXACT),
-        equal("variance across", across.var(), w, error * w * math.sqrt(2) + EXACT),
+        equal("mean across μ_a:", across.mean(), 0.0, error * math.sqrt(w) + EXACT),
+        equal("variance across μ_a", across.var(), w, error * w * math.sqrt(2) + EXACT),
         equal("covariance", np.cov(along, across)[0, 1], 0.0, error * math.sqrt(v * w) + EXACT),
     )
 
@@ -100,30 +100,30 @@ def norm_is_random(lab: Lab, variance: float) -> Finding:
     norms = (keys * keys).sum(axis=-1).numpy()[:, 0] ** 0.5
     mean = math.sqrt(2 * r / math.pi) * math.exp(-1 / (2 * r)) + math.erf(1 / math.sqrt(2 * r))
     return every(
-        equal("|k_a| - |y|, at most", np.abs(norms - np.abs(y)).max(), 0.0),
+        equal("largest difference of |k_a| and |y|", np.abs(norms - np.abs(y)).max(), 0.0),
         equal("mean of |k_a|", norms.mean(), mean, 1e-3),
         equal("mean of μ_a·k_a", lengths_seen(lab, r).mean(), 1.0),
     )
 
 
 def multiplier_has_the_variance(lab: Lab, variance: float) -> Finding:
-    """y has mean 1 and variance r; of the latter a thousandth is lost with the ends of the law."""
+    """y has mean 1 and variance r; the quantiles miss the tails, a thousandth of the variance."""
     y = lengths_seen(lab, variance)
     return every(
         equal("mean of y", y.mean(), 1.0),
-        equal("its variance", y.var(), variance, 0.002 * variance),
+        equal("variance of y", y.var(), variance, 0.002 * variance),
     )
 
 
 def share_within(lab: Lab, t: float, variance: float) -> Finding:
     """P(|y - 1| ≤ t) = erf(t/√(2r))."""
     share = (np.abs(lengths_seen(lab, variance) - 1) <= t).mean()
-    return equal(f"share within 1 ± {t:.3g}", share, math.erf(t / math.sqrt(2 * variance)),
+    return equal(f"share of y within 1 ± {t:.3g}:", share, math.erf(t / math.sqrt(2 * variance)),
                  ONE_STRATUM)  # fmt: skip
 
 
 def square_is_a_multiple(lab: Lab, d: int, norm: float) -> Finding:
-    """P = μμᵀ is symmetric, with trace |μ|² and P² = |μ|²P: a projection just if |μ| = 1."""
+    """P = μμᵀ is symmetric, with trace |μ|² and P² = |μ|²P: a projection only if |μ| = 1."""
     unit = lab.tensor(lab.orthonormal(1, d - 1).numpy().T)
     p, once = projector(unit * norm), projector(unit)
     return every(
@@ -139,7 +139,7 @@ def backwards_by_chance(lab: Lab, variance: float, alpha: float) -> Finding:
     wanted = NormalDist().cdf(-1 / math.sqrt(variance + alpha))
     return every(
         multiplier_has_the_variance(lab, variance),
-        equal("share pointing backwards", share_backwards(lab, variance, alpha), wanted, 0.002),
+        equal("share with μ_a·k_a < 0:", share_backwards(lab, variance, alpha), wanted, 0.002),
     )
 
 
@@ -147,20 +147,20 @@ def backwards_by_chance(lab: Lab, variance: float, alpha: float) -> Finding:
 
 
 def query_is_near_a_mean(lab: Lab, scores: Sequence[float], i: int) -> Finding:
-    """The query with these scores is about μ_i."""
+    """The query with these scores is near μ_i."""
     means = lab.orthonormal(len(scores))
     apart = (query_of(means, scores) - means[i]).numpy()
     return at_most("|q - μ_i|", np.linalg.norm(apart), NEARLY)
 
 
 def components_have_mean_one(lab: Lab, mean: Sequence[float]) -> Finding:
-    """k_a ~ N(1, ½), read number by number."""
+    """k_a ~ N(1, ½), for each element of k_a."""
     keys = lengthened(lab.tensor([mean]), stratified_lengths(STRATA)[:, None])
-    return equal("mean of k_a", keys.mean(axis=0).reshape(-1), np.ones(len(mean)))
+    return equal("mean of each element of k_a", keys.mean(axis=0).reshape(-1), np.ones(len(mean)))
 
 
 def length_at(quantile: float) -> float:
-    """The length that is not exceeded with this probability, y ~ N(1, ½)."""
+    """A quantile of the factor y ~ N(1, ½)."""
     return NormalDist(1, math.sqrt(0.5)).inv_cdf(quantile)
 
 
@@ -171,16 +171,16 @@ def norm_is_one(lab: Lab, quantile: float) -> Finding:
 
 
 def length_is_the_variance(lab: Lab, quantile: float) -> Finding:
-    """The length of k_a along μ_a is the variance, ½."""
+    """The factor μ_a·k_a is the variance, ½."""
     means = lab.orthonormal(2)
     key = first_lengthened(means, length_at(quantile))[0]
     return equal("μ_a·k_a", ops.matmul(means[0], key), 0.5, NEARLY)
 
 
 def nearly_always_within(lab: Lab, t: float, variance: float) -> Finding:
-    """y stays within 1 ± t."""
+    """y is within 1 ± t for nearly all draws."""
     share = (np.abs(lengths_seen(lab, variance) - 1) <= t).mean()
-    return at_least(f"share within [{1 - t:g}, {1 + t:g}]", share, NEARLY_ALWAYS)
+    return at_least(f"share of y within [{1 - t:g}, {1 + t:g}]:", share, NEARLY_ALWAYS)
 
 
 # fmt: off
@@ -188,8 +188,8 @@ VARIANCES, ALPHAS, HALVES = Real(0.02, 3), Real(0, 1), Real(0, 4)
 CLAIMS = [
     Claim(
         "S000-c.ii.0", "79", TYPO,
-        says="for i ≠ a the query q is about μ",
-        truth="the key k_i is about μ_i: k_i - μ_i = √α g_i",
+        says="for i ≠ a the query q is approximately μ",
+        truth="the key k_i is meant, which is approximately μ_i: k_i - μ_i = √α g_i",
         under_test=(noisy_keys,),
         corrected=key_is_near_its_mean, domain={"n": Whole(1, 8), "alpha": ALPHAS},
         literal=query_is_near_a_mean, witness={"scores": (10.0, 10.0, 0.0), "i": 2},
@@ -197,7 +197,7 @@ CLAIMS = [
     Claim(
         "S000-c.ii.1", "81-83", TYPO,
         says="k_a ~ N(1, ½)",
-        truth="k_a = y μ_a + √α g, y ~ N(1, ½): a vector, of which only μ_a·k_a ~ N(1, ½ + α)",
+        truth="k_a = y μ_a + √α g with y ~ N(1, ½) is a vector; only μ_a·k_a ~ N(1, ½ + α)",
         under_test=(noisy_keys,),
         corrected=key_has_the_covariance, domain={"alpha": ALPHAS, "variance": VARIANCES},
         literal=components_have_mean_one, witness={"mean": (0.6, 0.8)},
@@ -205,15 +205,15 @@ CLAIMS = [
     Claim(
         "S000-c.ii.2", "85", TYPO,
         says="the normal distribution has norm 1 and variance ½",
-        truth="it has mean 1; the norm of k_a is |y|, which is random and 1.05 on average",
+        truth="the mean is 1; the norm of k_a is |y|, which is random, and 1.05 on average",
         under_test=(lengthened, stratified_lengths),
         corrected=norm_is_random, domain={"variance": VARIANCES},
         literal=norm_is_one, witness={"quantile": 0.95},
     ),
     Claim(
         "S000-c.ii.3", "92, 146", CONDITIONAL,
-        says="y ~ N(1, ½) swings between about 0 and about 2",
-        truth="P(|y - 1| ≤ t) = erf(t): so do 84.3 % of the draws; 95 % lie in [-0.386, 2.386]",
+        says="y ~ N(1, ½) is between about 0 and about 2",
+        truth="P(|y - 1| ≤ t) = erf(t): 84.3 % of draws are in [0, 2]; 95 % are in [-0.386, 2.386]",
         under_test=(lengthened, stratified_lengths),
         corrected=share_within, domain={"t": HALVES, "variance": VARIANCES},
         literal=nearly_always_within, witness={"t": 1.0, "variance": 0.5},
@@ -221,7 +221,7 @@ CLAIMS = [
     Claim(
         "S000-c.ii.4", "92", TYPO,
         says="ε is equal to the variance",
-        truth="ε is the random length y itself; its variance is ½",
+        truth="ε is the random factor y itself; its variance is ½",
         under_test=(lengthened, stratified_lengths),
         corrected=multiplier_has_the_variance, domain={"variance": VARIANCES},
         literal=length_is_the_variance,
@@ -229,8 +229,8 @@ CLAIMS = [
     ),
     Claim(
         "S001-c.ii.1", "111", FALSE,
-        says="k_a lies in [0.5 μ_a, 1.5 μ_a]",
-        truth="P(½ ≤ y ≤ 1½) = erf(½) = 0.52: half of the draws do not; line 112 has the law",
+        says="k_a is between 0.5 μ_a and 1.5 μ_a",
+        truth="P(½ ≤ y ≤ 1½) = erf(½) = 0.52: about half of the draws are not; line 112 is right",
         under_test=(lengthened, stratified_lengths),
         corrected=share_within, domain={"t": HALVES, "variance": VARIANCES},
         literal=nearly_always_within, witness={"t": 0.5, "variance": 0.5},
@@ -238,33 +238,33 @@ CLAIMS = [
     Claim(
         "S001-c.ii.2", "112", TRUE,
         says="k_a = y μ_a, y ~ N(1, 0.5)",
-        truth="for vanishing α, as the question has it; 0.5 is the variance, exactly ½ + α",
+        truth="true for vanishing α, as in the question; 0.5 is the variance, exactly ½ + α",
         under_test=(noisy_keys,),
         corrected=key_has_the_covariance, domain={"alpha": ALPHAS, "variance": VARIANCES},
     ),
     Claim(
         "S002-c.2.3", "11", TRUE,
         says="μ_a μ_aᵀ is a projection because μ_a has norm 1",
-        truth="(μμᵀ)² = |μ|² μμᵀ: just if it has",
+        truth="this is right: (μμᵀ)² = |μ|² μμᵀ, so it is a projection only for |μ| = 1",
         under_test=(projector,),
         corrected=square_is_a_multiple, domain={"d": Whole(1, 8), "norm": Real(0, 10)},
     ),
     Claim(
         "S002-c.2.4", "11", TRUE,
         says="k_a ≈ s μ_a, s ~ N(1, 0.5)",
-        truth="for vanishing α, as the question has it; along μ_a the variance is ½ + α, and "
-        "across it a deviation of √α stays in each direction",
+        truth="true for vanishing α, as in the question; along μ_a the variance is ½ + α, and in "
+        "each direction across it the standard deviation is √α",
         under_test=(noisy_keys,),
         corrected=key_has_the_covariance, domain={"alpha": ALPHAS, "variance": VARIANCES},
     ),
     Claim(
         "S004-c.3", "116", CONDITIONAL, of_question=True,
-        says="k_a still points in roughly the direction of μ_a",
-        truth="it points backwards with probability Φ(-1/√(½ + α)), 0.0786 for vanishing α",
+        says="k_a still points roughly in the direction of μ_a",
+        truth="μ_a·k_a is below 0 with probability Φ(-1/√(½ + α)), 0.0786 for vanishing α",
         under_test=(lengthened, stratified_lengths),
         corrected=backwards_by_chance, domain={"variance": VARIANCES, "alpha": Real(0, 0.5)},
         literal=lambda lab, variance: at_most(
-            "share pointing backwards", share_backwards(lab, variance, 0.0), 1 - NEARLY_ALWAYS
+            "share with μ_a·k_a < 0:", share_backwards(lab, variance, 0.0), 1 - NEARLY_ALWAYS
         ),
         witness={"variance": 0.5},
     ),

@@ -1,6 +1,6 @@
-"""Chapter 7: question 1 (c) ii, what one head makes of a key with a given length, k_a = y μ_a.
+"""Chapter 7: question 1 (c) ii, one head's weights for the key k_a = y μ_a with a given factor y.
 
-The query M(μ_a + μ_b) has scores y M, M and 0.
+With the query M(μ_a + μ_b) the scores are y M, M and 0.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from tinyattn.theory.noisy_keys import lengthened, one_head, stratified_lengths
 from tinyattn.theory.queries import averaging_query, family_query
 
 MUCH = 100
-"""How many times as large makes ≫."""
+"""The smallest ratio that is called ≫."""
 
 
 def weights_at(lab: Lab, n: int, M: float, y: float) -> np.ndarray:
-    """Of all keys under q = M(μ_a + μ_b), if the first has length y."""
+    """The weights of all keys for q = M(μ_a + μ_b) and k_a = y μ_a."""
     means = lab.orthonormal(n)
     keys = first_lengthened(means, y)
     return one_head(keys, lab.normal(n, 1), averaging_query(means, [0, 1], M))[1].numpy()
@@ -37,19 +37,19 @@ def weights_at(lab: Lab, n: int, M: float, y: float) -> np.ndarray:
 
 
 def scores_are(lab: Lab, n: int, M: float, y: float) -> Finding:
-    """k_a·q = y M, k_b·q = M, and 0 for the others; a push of δ along q adds δ M√2."""
+    """k_a·q = y M, k_b·q = M, and 0 for the others; noise of norm δ along q adds δ M√2."""
     means = lab.orthonormal(n)
     query, keys = averaging_query(means, [0, 1], M), first_lengthened(means, y)
     exact = np.array([y * M, M, *[0.0] * (n - 2)])
     along = (means[0] + means[1]) * (1 / math.sqrt(2))
     return every(
         equal("scores", ops.matmul(keys, query), exact),
-        equal("pushed", ops.matmul(keys + along, query), exact + M * math.sqrt(2)),
+        equal("scores with noise:", ops.matmul(keys + along, query), exact + M * math.sqrt(2)),
     )
 
 
 def weights_are(lab: Lab, n: int, M: float, y: float) -> Finding:
-    """α_a = e^{yM}/(e^{yM} + e^M + n - 2); without n - 2 it is too large by (n - 2)e^-M at most."""
+    """α_a = e^{yM}/(e^{yM} + e^M + n - 2); n - 2 changes it by a share of at most (n - 2)e^-M."""
     a, b, *others = weights_at(lab, n, M, y)
     rest = math.exp(-M)
     below = math.exp(M * (y - 1)) + 1 + (n - 2) * rest  # all divided by e^M
@@ -58,9 +58,9 @@ def weights_are(lab: Lab, n: int, M: float, y: float) -> Finding:
     return every(
         equal("α_a", a, math.exp(M * (y - 1)) / below),
         equal("α_b", b, 1 / below),
-        equal("the others", others, [rest / below] * (n - 2)),
+        equal("weights of the others", others, [rest / below] * (n - 2)),
         at_least("α_a and α_b without n - 2", without, (a, b)),
-        at_most("too much", np.subtract(without, (a, b)), np.multiply(without, share)),
+        at_most("excess without n - 2", np.subtract(without, (a, b)), np.multiply(without, share)),
     )
 
 
@@ -76,17 +76,17 @@ def others_are_small(lab: Lab, n: int, M: float, y: float) -> Finding:
 
 
 def at_zero(lab: Lab, n: int, M: float) -> Finding:
-    """y = 0: α_a is 1/(n - 1 + e^M), as that of every other key but k_b."""
+    """y = 0: α_a = 1/(n - 1 + e^M), like all other weights except α_b."""
     a, b, *others = weights_at(lab, n, M, 0.0)
     small = math.exp(-M) / ((n - 1) * math.exp(-M) + 1)
     return every(
-        equal("α_a and the others", [a, *others], [small] * (n - 1)),
+        equal("α_a and other weights", [a, *others], [small] * (n - 1)),
         equal("α_b", b, 1 - (n - 1) * small),
     )
 
 
 def at_two(lab: Lab, n: int, M: float) -> Finding:
-    """y = 2: α_b is 1/(1 + e^M + (n - 2)e^-M), so e^M α_b lies between 1/n and 1."""
+    """y = 2: α_b = 1/(1 + e^M + (n - 2)e^-M), so e^M α_b is between 1/n and 1."""
     a, b, *others = weights_at(lab, n, M, 2.0)
     rest = math.exp(-M)
     below = rest + 1 + (n - 2) * rest * rest
@@ -103,16 +103,16 @@ def at_one_and_a_half(lab: Lab, n: int, M: float) -> Finding:
     below = 1 + math.exp(-M / 2) + (n - 2) * math.exp(-1.5 * M)
     return every(
         equal("α_a", weights_at(lab, n, M, 1.5)[0], 1 / below),
-        equal("α_a of two", weights_at(lab, 2, M, 1.5)[0], logistic(M / 2)),
+        equal("α_a for n = 2:", weights_at(lab, 2, M, 1.5)[0], logistic(M / 2)),
     )
 
 
 def below_one(lab: Lab, n: int, M: float, y: float) -> Finding:
-    """y < 1 gives α_a ≤ e^(-M(1 - y)), which y = 1 - 1/M does not let vanish."""
-    caught = 1 / (1 + math.e + (n - 2) * math.exp(1 - M))
+    """y < 1 gives α_a ≤ e^(-M(1 - y)); at y = 1 - 1/M α_a does not tend to 0."""
+    stays = 1 / (1 + math.e + (n - 2) * math.exp(1 - M))
     return every(
         at_most("α_a", weights_at(lab, n, M, y)[0], math.exp(-M * (1 - y))),
-        equal("α_a at y = 1 - 1/M", weights_at(lab, n, M, 1 - 1 / M)[0], caught),
+        equal("α_a at y = 1 - 1/M:", weights_at(lab, n, M, 1 - 1 / M)[0], stays),
     )
 
 
@@ -121,12 +121,12 @@ def ratio_to_the_others(lab: Lab, n: int, c1: float, c2: float, s: float) -> Fin
     means = lab.orthonormal(n)
     query = family_query(means, [0, 1], c1, c2)
     weights = one_head(first_lengthened(means, s), lab.normal(n, 1), query)[1].numpy()
-    logs, turned = np.log(weights), (stratified_lengths(STRATA) < 0).mean()
+    logs, below = np.log(weights), (stratified_lengths(STRATA) < 0).mean()
     return every(
         equal("weights", weights, by_hand([s * c1, c1, *[c2] * (n - 2)])),
         equal("ln α_a/α_i", logs[0] - logs[2:], np.full(n - 2, s * c1 - c2), 1e-10),
         equal("ln α_b/α_i", logs[1] - logs[2:], np.full(n - 2, c1 - c2), 1e-10),
-        equal("share of draws with s < 0", turned, 0.0786, ONE_STRATUM),
+        equal("share with s < 0:", below, 0.0786, ONE_STRATUM),
     )
 
 
@@ -151,7 +151,7 @@ def all_on_b(lab: Lab, n: int, M: float, y: float) -> Finding:
 
 
 def a_without_the_rest(lab: Lab, n: int, M: float, y: float) -> Finding:
-    """α_a as if there were no keys but k_a and k_b."""
+    """α_a as if k_a and k_b were the only keys."""
     return equal("α_a", weights_at(lab, n, M, y)[0], logistic(M * (y - 1)), NEARLY)
 
 
@@ -164,7 +164,7 @@ def a_far_above_others(lab: Lab, n: int, c1: float, c2: float, s: float) -> Find
 
 
 def square_rate(lab: Lab, n: int, M: float) -> Finding:
-    """At y = 2 α_b is 1/∞², e^-2M."""
+    """At y = 2 α_b is 1/∞², that is e^-2M."""
     return equal("α_b", weights_at(lab, n, M, 2.0)[1], math.exp(-2 * M), NEARLY * math.exp(-2 * M))
 
 
@@ -176,56 +176,56 @@ CLAIMS = [
     Claim(
         "S000-c.ii.5", "96-100", TYPO,
         says="α_i = k_i·q, so that α_b ≈ M",
-        truth="those are scores: y M, M and 0; α is their softmax, as in line 108",
+        truth="these are the scores: y M, M and 0; α is their softmax, as in line 108",
         under_test=HEAD, corrected=weights_are, domain=GIVEN,
         literal=scores_are_weights, witness={"n": 3, "M": 10.0, "y": 1.0},
     ),
     Claim(
         "S000-c.ii.6", "106-108", CONDITIONAL,
-        says="c = α_a v_a + α_b v_b, with nothing but e^{yM} and e^M below the line",
-        truth="n - 2 belongs there too; without it weights are too large, by a share of at most "
-        "(n - 2)e^-M",
+        says="c = α_a v_a + α_b v_b, where the denominators are e^{yM} + e^M",
+        truth="the denominator is e^{yM} + e^M + n - 2; without n - 2 the weights are too large "
+        "by a share of at most (n - 2)e^-M",
         under_test=HEAD, corrected=weights_are, domain=GIVEN,
         literal=a_without_the_rest, witness={"n": 1000, "M": 3.0, "y": 1.0},
     ),
     Claim(
         "S000-c.ii.7", "114", CONDITIONAL,
         says="y → 0 gives c = v_b",
-        truth="at y = 0 α_a is 1/(n - 1 + e^M): the limit is one in M, not in y",
+        truth="at y = 0 α_a is 1/(n - 1 + e^M): M → ∞ is needed, not only y → 0",
         under_test=HEAD, corrected=at_zero, domain=SIZES,
         literal=lambda lab, n, M: all_on_b(lab, n, M, 0.0), witness={"n": 1000, "M": 5.0},
     ),
     Claim(
         "S000-c.ii.8", "118-125", CONDITIONAL,
         says="y → 2 gives c = v_a",
-        truth="at y = 2 α_b is 1/(1 + e^M + (n - 2)e^-M): again a limit in M",
+        truth="at y = 2 α_b is 1/(1 + e^M + (n - 2)e^-M): again M → ∞ is needed",
         under_test=HEAD, corrected=at_two, domain=SIZES,
         literal=lambda lab, n, M: all_on_a(lab, n, M, 2.0), witness={"n": 1000, "M": 3.0},
     ),
     Claim(
         "S000-c.ii.9", "125", TYPO,
         says="for y → 2 the weight of v_b is ∞/∞², which is 1/∞²",
-        truth="it is 1/∞: α_b goes like e^-M",
+        truth="it is 1/∞: α_b is about e^-M",
         under_test=HEAD, corrected=at_two, domain=SIZES,
         literal=square_rate, witness={"n": 2, "M": 10.0},
     ),
     Claim(
         "S001-c.ii.3", "119-123", TRUE,
         says="the scores are y M, M and 0",
-        truth="exactly, for α = 0; otherwise each has a deviation of M√(2α)",
+        truth="this is exact for α = 0; else the noise adds a deviation of M√(2α) to each",
         under_test=(averaging_query, lengthened), corrected=scores_are, domain=GIVEN,
     ),
     Claim(
         "S001-c.ii.4", "125", CONDITIONAL,
         says="α_a = 1/(1 + e^{M(1 - y)})",
-        truth="for n = 2; (n - 2)e^{-My} is to be added below",
+        truth="true for n = 2; otherwise (n - 2)e^{-My} is missing in the denominator",
         under_test=HEAD, corrected=weights_are, domain=GIVEN,
         literal=a_without_the_rest, witness={"n": 100, "M": 2.0, "y": 1.0},
     ),
     Claim(
         "S001-c.ii.5", "127", CONDITIONAL,
         says="α_b = 1/(1 + e^{M(y - 1)})",
-        truth="for n = 2; (n - 2)e^-M is to be added below",
+        truth="true for n = 2; otherwise (n - 2)e^-M is missing in the denominator",
         under_test=HEAD, corrected=weights_are, domain=GIVEN,
         literal=lambda lab, n, M, y: equal(
             "α_b", weights_at(lab, n, M, y)[1], logistic(M * (1 - y)), NEARLY
@@ -235,7 +235,7 @@ CLAIMS = [
     Claim(
         "S001-c.ii.6", "129", CONDITIONAL,
         says="α_i = 0 for all others",
-        truth="0 < α_i ≤ 1/(e^M + n - 2), and there are n - 2 of them",
+        truth="0 < α_i ≤ 1/(e^M + n - 2), and there are n - 2 such weights",
         under_test=HEAD, corrected=others_are_small,
         domain={"n": Whole(3, 8), "M": Real(0, 60), "y": Real(-5, 5)},
         literal=lambda lab, n, M, y: equal(
@@ -246,7 +246,7 @@ CLAIMS = [
     Claim(
         "S001-c.ii.7", "133-135", CONDITIONAL,
         says="y → 1.5 gives α_a → 1 and c = v_a",
-        truth="for two keys α_a is σ(M/2) there: it takes M = 9.2 for 0.99",
+        truth="for two keys α_a is σ(M/2) at y = 1.5: 0.99 needs M = 9.2",
         under_test=HEAD, corrected=at_one_and_a_half, domain=SIZES,
         literal=lambda lab, n, M: all_on_a(lab, n, M, 1.5), witness={"n": 2, "M": 2.0},
     ),
@@ -261,8 +261,8 @@ CLAIMS = [
     Claim(
         "S002-c.2.1", "11", CONDITIONAL,
         says="α_a and α_b are still much larger than the others",
-        truth="α_b is; α_a/α_i = e^(s c_1 - c_2) is below 1 if s < c_2/c_1: in 7.9 % of draws, if "
-        "c_2 = 0",
+        truth="true for α_b; but α_a/α_i = e^(s c_1 - c_2), which is below 1 if s < c_2/c_1, for "
+        "c_2 = 0 in 7.9 % of draws",
         under_test=(one_head, family_query, lengthened), corrected=ratio_to_the_others,
         domain={"n": Whole(3, 8), "c1": Real(-30, 30), "c2": Real(-30, 30), "s": Real(-5, 5)},
         literal=a_far_above_others, witness={"n": 3, "c1": 20.0, "c2": 0.0, "s": -0.5},

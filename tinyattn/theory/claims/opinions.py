@@ -1,6 +1,6 @@
-"""Chapter 7: questions 2 and 3, what the sheets make of their models' answers. No check can tell.
+"""Chapter 7: questions 2 and 3, opinions of the answer sheets that no check can decide.
 
-What they report in numbers stands among the remarks (theory/remarks.py).
+Numbers that the sheets report are in theory/remarks.py.
 """
 
 from __future__ import annotations
@@ -12,32 +12,32 @@ CLAIMS = [
     Claim(
         "S000-2.g.3", "272", OPEN,
         says="a synthesizer therefore performs poorly on long-distance relations between words",
-        truth="nothing in the sheet measures such relations, and of all answers more are right "
-        "with the synthesizer (S000-2.g.1)",
+        truth="the sheet does not measure such relations; over all questions, the synthesizer "
+        "has more correct answers (S000-2.g.1)",
     ),
     Claim(
         "S000-3", "278-288", OPEN,
-        says="pretraining data tell birthplaces and generalise, invented places mislead, a name is "
-        "taken for the nearest one known and does not tell a birthplace",
-        truth="opinions; what can be counted of a model, `evaluate --report` counts; it is done "
-        "for a made-up world in derivations/23_knowledge.md, which finds the first",
+        says="pretraining teaches birthplaces and helps to generalise; invented places mislead "
+        "users; a model treats a new name as a similar known one, which gives no birthplace",
+        truth="these are opinions; `evaluate --report` counts what can be counted; "
+        "derivations/23_knowledge.md does so for an invented world and finds the first",
     ),
     Claim(
         "S001-2.g.2", "189-191", OPEN,
-        says="the Perceiver's 5.0 % were reached by rescaling some of its parameters",
-        truth="too little is told to try it; 25 of 500 is what the other sheets get by answering "
-        "London always (S001-2.g.1)",
+        says="the Perceiver reached 5.0 % after some of its parameters were rescaled",
+        truth="the sheet does not describe it well enough to repeat it; the other sheets get 25 "
+        "of 500, too, by always answering London (S001-2.g.1)",
     ),
     Claim(
         "S001-3", "205-216", OPEN,
-        says="pretraining brings knowledge, made-up answers cannot be told from true ones, and for "
-        "new names the model goes by data it has seen, not by facts",
-        truth="opinions; some can be counted (S000-3)",
+        says="pretraining gives knowledge; users cannot distinguish invented answers from true "
+        "ones; for new names the model uses its training data, not facts",
+        truth="these are opinions; some can be counted (S000-3)",
     ),
     Claim(
         "S002-4", "31-34", OPEN,
-        says="pretraining brings structure and facts about people, answers mislead by their "
-        "language, names do not tell a birthplace",
-        truth="opinions; some can be counted (S000-3)",
+        says="pretraining teaches structure and facts about people; fluent answers mislead "
+        "users; names do not determine a birthplace",
+        truth="these are opinions; some can be counted (S000-3)",
     ),
 ]

@@ -1,4 +1,4 @@
-"""Chapter 7: sheet 003, problem 1: a dependency tree as attention weights."""
+"""Chapter 7: answer sheet 003, problem 1: a dependency tree as attention weights."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tinyattn.theory.weights import weights_of
 
 
 def tree_as_weights(lab: Lab, n: int, heads: int, beta: float) -> Finding:
-    """m dependents share e^β/(m e^β + n + 1 - m) each; all other rows look at the root."""
+    """Each of m dependents has e^β/(m e^β + n + 1 - m); all other rows attend to the root."""
     order, governors = lab.rng.permutation(n) + 1, [0] * n
     for i in range(1, n):
         governors[order[i] - 1] = int(order[lab.rng.integers(i)])
@@ -26,20 +26,20 @@ def tree_as_weights(lab: Lab, n: int, heads: int, beta: float) -> Finding:
     idle, rest = 0, math.exp(-beta)
     for k in range(heads):
         for t in range(n + 1):
-            told = [d for d in range(1, n + 1) if (governors[d - 1], relations[d - 1]) == (t, k)]
-            idle += not told and t > 0
-            m = len(told) or 1
+            own = [d for d in range(1, n + 1) if (governors[d - 1], relations[d - 1]) == (t, k)]
+            idle += not own and t > 0
+            m = len(own) or 1
             wanted[k, t] = rest / (m + (n + 1 - m) * rest)
-            wanted[k, t, told or [0]] = 1 / (m + (n + 1 - m) * rest)
+            wanted[k, t, own or [0]] = 1 / (m + (n + 1 - m) * rest)
     block, x = dependency_block(governors, relations, heads, sharpness=beta)
     block.to(lab.device)
     found = block.weights(x.to(lab.device)).numpy()[0]
     read = beta < math.log(n + 1) + 0.01 or read_arcs(weights) == (governors, relations)
     return every(
         equal("weights", weights, wanted),
-        equal("those of the block, in float32,", found, wanted, 1e-4),
-        fact(read, "the tree is read back", "another tree is read"),
-        at_least("rows with nothing to look at", idle, heads * n - (n - 1)),
+        equal("weights of the block, in float32:", found, wanted, 1e-4),
+        fact(read, "the weights give the tree", "the weights give another tree"),
+        at_least("rows of words without a dependent", idle, heads * n - (n - 1)),
     )
 
 
@@ -47,10 +47,10 @@ def tree_as_weights(lab: Lab, n: int, heads: int, beta: float) -> Finding:
 CLAIMS = [
     Claim(
         "S003-1.a", "9-13", TRUE,
-        says="the parse corresponds to a head dobj that, at prefer, has the weight 1 on flight",
-        truth="a softmax comes near it: 1/(1 + n e^-β), from scores of β and 0 over n + 1 places; "
-        "m dependents by one relation share; and of KT rows all but T - 1 at most have nobody to "
-        "look at, yet must sum to 1: here they look at the root",
+        says="the parse corresponds to a head dobj whose weight from prefer on flight is 1",
+        truth="scores of β and 0 for n + 1 keys give 1/(1 + n e^-β), close to 1; m dependents by "
+        "one relation share the weight; of KT rows at most T - 1 have a dependent, but each must "
+        "sum to 1: here the other rows attend to the root",
         under_test=(dependency_scores, dependency_block, read_arcs),
         corrected=tree_as_weights,
         domain={"n": Whole(1, 9), "heads": Whole(1, 6), "beta": Real(0, 60)},

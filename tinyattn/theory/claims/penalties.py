@@ -1,4 +1,4 @@
-"""Chapter 7: sheet 003, problem 1: losses that make heads look at few places, and near."""
+"""Chapter 7: answer sheet 003, problem 1: penalties for attention to many or distant positions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SIZES: Domain = {"layers": Whole(1, 3), "K": Whole(1, 3), "T": Whole(1, 5)}
 
 
 def weights_of_layers(lab: Lab, layers: int, K: int, T: int) -> list[Tensor]:
-    """Causal weights (1, K, T, T) of some layers."""
+    """Random causal weights (1, K, T, T) of some layers."""
     return [weights_of(lab.normal(1, K, T, T) * 3, causal=True) for _ in range(layers)]
 
 
@@ -31,26 +31,26 @@ def each_entropy(layers: list[Tensor]) -> np.ndarray:
 
 
 def penalty_of(layers: list[Tensor], *, among: float = 0.0, **weights: float) -> Tensor:
-    """What a penalty adds, if every query counts, or if they are divided by another number."""
+    """The penalty with all queries counted, divided by their number or by `among`."""
     T = layers[0].shape[2]
     counts = layers[0].xp.ones((1, T), dtype=bool)
     return Penalty(**weights)(layers, counts, among or T)
 
 
 def farthest(T: int, past: bool) -> np.ndarray:
-    """How far each query can look, in either direction or back: (T,)."""
+    """The distance of each query's farthest key, of all or of earlier ones: (T,)."""
     t = np.arange(T)
     return t if past else np.maximum(t, T - 1 - t)
 
 
 def one_hot(lab: Lab, T: int, past: bool) -> Tensor:
-    """Weights (1, 1, T, T) that are all at the farthest place."""
+    """Weights (1, 1, T, T) that are 1 at the farthest key."""
     t, away = np.arange(T), farthest(T, past)
     return lab.tensor(np.eye(T)[np.where(t - away >= 0, t - away, t + away)][None, None])
 
 
 def outlier(lab: Lab, share: float, distance: int) -> Tensor:
-    """Weights (1, 1, N, N): each looks at itself, the last with `share` at that distance."""
+    """Weights (1, 1, N, N) of 1 at the own position, and in the last row `share` at `distance`."""
     rows = np.eye(distance + 1)
     rows[-1, [0, -1]] = share, 1 - share
     return lab.tensor(rows[None, None])
@@ -60,7 +60,7 @@ def outlier(lab: Lab, share: float, distance: int) -> Tensor:
 
 
 def entropy_bounds(lab: Lab, scores: tuple[float, ...]) -> Finding:
-    """0 ≤ H ≤ ln n, reached; dH/ds_i = -α_i (ln α_i + H), finite also where weights underflow."""
+    """0 ≤ H ≤ ln n, attained; dH/ds_i = -α_i (ln α_i + H), finite even if weights underflow."""
     n, s = len(scores), Tensor(lab.tensor(scores).data[None, None, None], requires_grad=True)
     found = focus(weights_of(s))
     found.backward(np.ones((1, 1, 1)))
@@ -73,46 +73,46 @@ def entropy_bounds(lab: Lab, scores: tuple[float, ...]) -> Finding:
         at_least("H", found.item(), 0, 0),
         at_most("H", found.item(), math.log(n)),
         equal("dH/ds", asnumpy(s.grad).ravel(), -a * (logs + h), 1e-10),
-        equal("H on one key", focus(one_hot(lab, n, True)).max().item(), 0, 0),
-        equal("H evenly", focus(weights_of(alike)).mean().item(), math.log(n)),
+        equal("H of one key", focus(one_hot(lab, n, True)).max().item(), 0, 0),
+        equal("H of equal weights", focus(weights_of(alike)).mean().item(), math.log(n)),
         equal(
-            "causal", focus(weights_of(alike, causal=True)).mean().item(), math.lgamma(n + 1) / n
+            "causal: H", focus(weights_of(alike, causal=True)).mean().item(), math.lgamma(n + 1) / n
         ),
     )
 
 
 def focus_is_a_mean(lab: Lab, layers: int, K: int, T: int, lamda: float) -> Finding:
-    """λ times the mean over layers, heads and queries, and so are its gradients."""
+    """L_focus is λ times the mean entropy over layers, heads and queries; so are its gradients."""
     made = weights_of_layers(lab, layers, K, T)
-    seen, again = ([Tensor(w.data, requires_grad=True) for w in made] for _ in range(2))
+    leaves, again = ([Tensor(w.data, requires_grad=True) for w in made] for _ in range(2))
     wanted = lamda * each_entropy(made).mean()
-    loss, total = penalty_of(seen, focus=lamda), penalty_of(again, focus=1.0, among=1.0)
+    loss, total = penalty_of(leaves, focus=lamda), penalty_of(again, focus=1.0, among=1.0)
     loss.backward()
     total.backward()
-    gradients, plain = ([asnumpy(w.grad) for w in leaves] for leaves in (seen, again))
+    gradients, plain = ([asnumpy(w.grad) for w in each] for each in (leaves, again))
     return every(
         equal("L_focus", loss.item(), wanted),
-        equal("a factor taken into λ", total.item() * lamda / T, wanted),
+        equal("L_focus, factor included in λ", total.item() * lamda / T, wanted),
         equal("gradients", gradients, np.array(plain) * lamda / T),
     )
 
 
 def near_is_a_mean(lab: Lab, layers: int, K: int, T: int, L_max: float) -> Finding:
-    """The mean over KT(L - 1) rows of min(L_max, Σ α (t - s)²), which is L_max at most."""
-    seen, t = weights_of_layers(lab, layers, K, T), np.arange(T)
+    """L_near is the mean over KT(L - 1) rows of min(L_max, Σ α (t - s)²), at most L_max."""
+    made, t = weights_of_layers(lab, layers, K, T), np.arange(T)
     squares = np.subtract.outer(t, t) ** 2
-    rows = [min(L_max, float(a @ d)) for w in seen for head in w.numpy()[0]
+    rows = [min(L_max, float(a @ d)) for w in made for head in w.numpy()[0]
             for a, d in zip(head, squares, strict=True)]  # fmt: skip
-    found = penalty_of(seen, near=1.0, cap=L_max).item()
+    found = penalty_of(made, near=1.0, cap=L_max).item()
     return every(
-        equal("rows", len(rows), layers * K * T),
+        equal("number of rows", len(rows), layers * K * T),
         equal("L_near", found, sum(rows) / len(rows), 1e-9),
         at_most("L_near", found, L_max),
     )
 
 
 def near_at_most(lab: Lab, T: int, L_max: float) -> Finding:
-    """The most is the mean of min(L_max, m_t²), L_max if and only if ⌈(T - 1)/2⌉² ≥ L_max."""
+    """The maximum is the mean of min(L_max, m_t²): L_max if and only if ⌈(T - 1)/2⌉² ≥ L_max."""
     findings = []
     for past in (False, True):
         bound = np.minimum(L_max, farthest(T, past) ** 2.0)
@@ -121,31 +121,31 @@ def near_at_most(lab: Lab, T: int, L_max: float) -> Finding:
         other = near(weights, L_max).numpy()[0, 0]
         reached = not past and math.ceil((T - 1) / 2) ** 2 >= L_max
         findings += [
-            equal("d at the farthest", found, bound),
-            at_most("any other d", other, bound),
-            fact((found == L_max).all() == reached, "L_max reached as told", "not as told"),
+            equal("rows of weight 1 at the farthest key", found, bound),
+            at_most("rows of other weights", other, bound),
+            fact((found == L_max).all() == reached, "L_max by the rule", "not by the rule"),
         ]
     limit = near(one_hot(lab, 200, False), 1e9).mean().item() / 200**2
-    return every(*findings, equal("without a cap, over T²", limit, 7 / 12, 0.01))
+    return every(*findings, equal("maximum without a cap, over T²", limit, 7 / 12, 0.01))
 
 
 def cap_is_on_the_row(lab: Lab, share: float, distance: int, L_max: float) -> Finding:
-    """The row costs min(L_max, share·distance²), no less than capped terms; above nothing pulls."""
+    """A row's penalty is min(L_max, share·distance²); above the cap its gradient is 0."""
     weights = Tensor(outlier(lab, share, distance).data, requires_grad=True)
     found = near(weights, L_max)
     found.backward(np.ones(found.shape))
     pull = np.abs(asnumpy(weights.grad)[0, 0, -1]).max()
     mean, last = share * distance**2, float(found.numpy()[0, 0, -1])
     return every(
-        equal("d", last, min(L_max, mean)),
-        at_least("d", last, share * min(L_max, distance**2)),
-        fact(mean <= L_max * (1 + 1e-9) or pull == 0, "no pull beyond L_max", "a pull beyond it"),
-        fact(mean >= L_max * (1 - 1e-9) or pull == distance**2, "a pull below", "no pull below"),
+        equal("penalty of the row", last, min(L_max, mean)),
+        at_least("penalty of the row", last, share * min(L_max, distance**2)),
+        fact(mean <= L_max * (1 + 1e-9) or pull == 0, "no gradient beyond L_max", "a gradient"),
+        fact(mean >= L_max * (1 - 1e-9) or pull == distance**2, "a gradient below", "none below"),
     )
 
 
 def shaping_never_helps_the_optimum(lab: Lab, lamda: float, more: float) -> Finding:
-    """Of 20 candidates, the best under a larger λ has no smaller loss and no larger penalty."""
+    """The best of 20 candidates under a larger λ has no smaller loss and no larger penalty."""
     candidates = [weights_of(lab.normal(1, 1, 1, 5) * 3) for _ in range(20)]
     losses = lab.rng.exponential(size=20)
     entropies = each_entropy(candidates).ravel()
@@ -154,9 +154,9 @@ def shaping_never_helps_the_optimum(lab: Lab, lamda: float, more: float) -> Find
     best = (losses + penalties).argmin(axis=1)
     return every(
         equal("λ L_focus", penalties, np.outer(sizes, entropies)),
-        at_least("loss of the model", losses[best[1]], losses[best[0]]),
-        at_most("penalty", entropies[best[1]], entropies[best[0]]),
-        at_least("loss of the model", losses[best[0]], losses.min(), 0),
+        at_least("loss with a larger λ", losses[best[1]], losses[best[0]]),
+        at_most("penalty with a larger λ", entropies[best[1]], entropies[best[0]]),
+        at_least("loss with λ", losses[best[0]], losses.min(), 0),
     )
 
 
@@ -164,7 +164,7 @@ def shaping_never_helps_the_optimum(lab: Lab, lamda: float, more: float) -> Find
 
 
 def layer_does_not_matter(lab: Lab, layers: int) -> Finding:
-    """H(k, t), without the layer, is one number."""
+    """H(k, t), without the layer, is one number for all layers."""
     found = each_entropy(weights_of_layers(lab, layers, 1, 3))[:, 0, 2]
     return fact(np.ptp(found) < 1e-9, "one number", f"H(1, 3, T) is {found.round(3).tolist()}")
 
@@ -172,18 +172,18 @@ def layer_does_not_matter(lab: Lab, layers: int) -> Finding:
 def over_all_layers(lab: Lab, L: int) -> Finding:
     """The sum over the layers of part (c), 0 to L - 2, divided by KTL, is the mean."""
     found = each_entropy(weights_of_layers(lab, L - 1, 2, 3))
-    return equal("part of the mean", found.sum() / (2 * 3 * L) / found.mean(), 1)
+    return equal("sum/KTL over the mean", found.sum() / (2 * 3 * L) / found.mean(), 1)
 
 
 def reaches_the_cap(lab: Lab, T: int, L_max: float) -> Finding:
-    """The maximum is L_max, whatever T is."""
+    """The maximum is L_max for every T."""
     return equal("largest L_near", near(one_hot(lab, T, False), L_max).mean().item(), L_max)
 
 
 def cheap_outlier(lab: Lab, share: float, distance: int, L_max: float) -> Finding:
-    """A share of the weight far away costs no more than that share of the maximum."""
+    """A distant weight of `share` has a penalty of at most share·L_max."""
     found = near(outlier(lab, share, distance), L_max).numpy()[0, 0, -1]
-    return at_most("the row costs", found, share * L_max)
+    return at_most("penalty of the row", found, share * L_max)
 
 
 # fmt: off
@@ -191,9 +191,9 @@ CLAIMS = [
     Claim(
         "S003-1.b.2", "21", TRUE,
         says="L_focus is the mean entropy of the weights",
-        truth="so it is, over as many layers as it divides by (see S003-1.b.4); H is between 0, on "
-        "a single key, and ln T, or ln(T!)/T on average if causal; ∂H/∂s_i = -α_i (ln α_i + H), "
-        "which is 0 where all weights are equal too",
+        truth="this is right for the number of layers by which it divides (see S003-1.b.4); H is "
+        "from 0, for one key, to ln T, or ln(T!)/T on average if causal; ∂H/∂s_i = -α_i (ln α_i + "
+        "H), which is also 0 if all weights are equal",
         under_test=(Penalty, focus, ops.attention),
         corrected=lambda lab, scores, layers, K, T, lamda: every(
             entropy_bounds(lab, scores), focus_is_a_mean(lab, layers, K, T, lamda)
@@ -202,8 +202,8 @@ CLAIMS = [
     ),
     Claim(
         "S003-1.b.3", "21", TYPO,
-        says="its terms are H(k, t_1, T_2)",
-        truth="H(ℓ, k, t_1, T_2): each layer has weights of its own",
+        says="the terms of L_focus are H(k, t_1, T_2)",
+        truth="H(ℓ, k, t_1, T_2) is meant: each layer has its own weights",
         under_test=(Penalty, focus),
         corrected=focus_is_a_mean,
         domain=SIZES | {"lamda": Real(0.01, 10)},
@@ -212,8 +212,8 @@ CLAIMS = [
     Claim(
         "S003-1.b.4", "21, 31", TYPO,
         says="part (b) divides by KTL, and part (c) by KT(L - 1)",
-        truth="one of them miscounts, as (b) does not say which ℓ it means: over the layers of "
-        "(c), 0 to L - 2, it is (L - 1)/L of the mean",
+        truth="one of them is wrong, as (b) does not define the range of ℓ: over the layers of "
+        "(c), 0 to L - 2, the result of (b) is (L - 1)/L of the mean",
         under_test=(Penalty, focus),
         corrected=focus_is_a_mean,
         domain=SIZES | {"lamda": Real(0.01, 10)},
@@ -221,9 +221,9 @@ CLAIMS = [
     ),
     Claim(
         "S003-1.b.5", "23", TRUE,
-        says="the factor can be taken into λ",
-        truth="so it can: loss and gradients are linear in it; as a mean, λ does not depend on the "
-        "model's size",
+        says="λ can include the constant factor",
+        truth="this is right: loss and gradients are linear in it; with a mean, λ need not depend "
+        "on the size of the model",
         under_test=(Penalty, focus),
         corrected=focus_is_a_mean,
         domain=SIZES | {"lamda": Real(0.01, 10)},
@@ -231,7 +231,7 @@ CLAIMS = [
     Claim(
         "S003-1.c.1", "31", TRUE,
         says="L_near divides by KT(L - 1)",
-        truth="so many rows there are, and it is their mean",
+        truth="this is right: there are KT(L - 1) rows, and L_near is their mean",
         under_test=(Penalty, near),
         corrected=near_is_a_mean,
         domain=SIZES | {"L_max": Real(0.1, 60)},
@@ -240,16 +240,16 @@ CLAIMS = [
         "S003-1.c.2", "25", CONDITIONAL, of_question=True,
         says="the maximum of L_near should not depend on T",
         truth="the bound L_max does not; the maximum is the mean of min(L_max, max(t, T - 1 - t)²),"
-        " which is L_max if and only if ⌈(T - 1)/2⌉² ≥ L_max, and never if causal",
+        " which is L_max if and only if ⌈(T - 1)/2⌉² ≥ L_max, and never for causal attention",
         under_test=(near,),
         corrected=near_at_most, domain={"T": Whole(1, 20), "L_max": Real(0.1, 60)},
         literal=reaches_the_cap, witness={"T": 4, "L_max": 25.0},
     ),
     Claim(
         "S003-1.c.3", "25", CONDITIONAL, of_question=True,
-        says="L_near should allow some outliers, looks at a long distance",
-        truth="the cap is on a row's mean, min(L_max, Σ α D²), not below Σ α min(L_max, D²): a "
-        "little weight far away costs all of L_max, and beyond that nothing pulls the row back",
+        says="L_near should allow some outliers, attention at a long distance",
+        truth="a row has min(L_max, Σ α D²), which is at least Σ α min(L_max, D²): a small weight "
+        "at a long distance can have the full penalty L_max; beyond it the gradient is 0",
         under_test=(near,),
         corrected=cap_is_on_the_row,
         domain={"share": Real(0, 1), "distance": Whole(1, 30), "L_max": Real(0.1, 60)},
@@ -257,9 +257,9 @@ CLAIMS = [
     ),
     Claim(
         "S003-1.d", "37", TRUE,
-        says="if training finds the true optimum, such terms only hurt",
-        truth="so it is: with a larger λ, L_LM is no smaller and the penalty no larger; it may "
-        "also change nothing",
+        says="if training finds the true optimum, such penalties can only increase the loss",
+        truth="this is right: with a larger λ, L_LM is no smaller and the penalty no larger; both "
+        "may also stay the same",
         under_test=(Penalty, focus),
         corrected=shaping_never_helps_the_optimum,
         domain={"lamda": Real(0, 5), "more": Real(0, 5)},

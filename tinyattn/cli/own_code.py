@@ -1,0 +1,76 @@
+"""Wing, commands: attention types of your own.
+
+`--attention my_module:Window` names a class in a module of yours, or in a file. The command
+imports the module, because you named it. A checkpoint that contains such a name imports nothing:
+a file from another person must not decide which code runs. So a command that only loads a run needs
+`--import`, as in `tinyattn --import my_module generate ..`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from types import ModuleType
+from typing import Any
+
+import click
+
+from tinyattn.attention import ATTENTION, AttentionBlock
+from tinyattn.cli.types import wrong
+from tinyattn.names import nearest
+
+
+def named_attention(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """Callback of --attention: import the class that each `MODULE:CLASS` names.
+
+    Raises: click.BadParameter, which names the option, if there is no such class.
+    """
+    for text in [value] if isinstance(value, str) else value or ():
+        module, colon, name = text.partition(",")[0].strip().rpartition(":")
+        if colon:
+            with wrong("--attention"):
+                found = attention_in(module)
+                if name not in found:
+                    hint = nearest(name, found) if found else "; it has no AttentionBlock"
+                    raise ValueError(f"{module} has no attention type {name!r}{hint}")
+    return value
+
+
+def attention_in(module: str) -> list[str]:
+    """Import a module, or a file `NAME.py`, and add its attention types as `MODULE:CLASS`.
+
+    Returns: the names of the classes.
+    Raises: ValueError if the module cannot be imported.
+    """
+    try:
+        made = _from_file(module) if module.endswith(".py") else _from_here(module)
+    except Exception as error:  # code of the user may raise anything
+        raise ValueError(f"cannot import {module}: {type(error).__name__}: {error}") from error
+    classes = {
+        name: value
+        for name, value in vars(made).items()
+        if isinstance(value, type) and issubclass(value, AttentionBlock)
+        and value.__module__ == made.__name__
+    }  # fmt: skip
+    ATTENTION.update({f"{module}:{name}": value for name, value in classes.items()})
+    return list(classes)
+
+
+def _from_here(name: str) -> ModuleType:
+    """Import a module, also from the working directory, as `python -m` does."""
+    if (here := os.getcwd()) not in sys.path:
+        sys.path.insert(0, here)
+    return import_module(name)
+
+
+def _from_file(path: str) -> ModuleType:
+    """Run a file as a module."""
+    name = os.path.splitext(os.path.basename(path))[0]
+    spec = spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None  # the name ends with .py
+    made = module_from_spec(spec)
+    sys.modules[name] = made
+    spec.loader.exec_module(made)
+    return made
