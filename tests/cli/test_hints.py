@@ -54,6 +54,7 @@ SHOWN = {
     "tasks/recipe.py": {"--recipe": {"pretrain", "finetune", "profile"}},  # commands with --config
     "tasks/running.py": {"--set": {"pretrain", "finetune", "quickstart"}},
     "tasks/runs.py": {
+        "--from": {"evaluate", "ask", "generate", "convert", "info", "score", "finetune"},
         "--out": OWN_RUN,
         "--overwrite": OWN_RUN,
         "--resume": {"pretrain", "finetune"},

@@ -47,8 +47,9 @@ def _check(
             f"{q.shape}, {k.shape}, {v.shape}"
         ) from None
     pairs = *lead, q.shape[-2], k.shape[-2]
-    if allowed is not None and np.broadcast_shapes(allowed.shape, pairs) != pairs:
-        raise ValueError(f"attention: allowed must broadcast to {pairs}; got {allowed.shape}")
+    mask = () if allowed is None else allowed.shape[::-1]
+    if len(mask) > len(pairs) or any(n not in (1, m) for n, m in zip(mask, pairs[::-1])):  # noqa: B905
+        raise ValueError(f"attention: allowed must broadcast to {pairs}; got {mask[::-1]}")
 
 
 @op(check=_check)

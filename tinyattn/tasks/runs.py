@@ -50,7 +50,8 @@ def load(path: str | Path, *, device: str = "cpu") -> Run:
     """
     file = checkpoint_in(path)
     if not file.exists():
-        raise CheckpointError(f"{file}: no such file; train a model there first, or name another")
+        raise CheckpointError(f"{file}: no such file; run `tinyattn quickstart`, or train a model "
+                              "there, or name another run with --from")  # fmt: skip
     saved = checkpoint.load(file)
     check_header(file, saved.about, HEADER)
     try:
