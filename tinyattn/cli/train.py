@@ -69,8 +69,10 @@ def _one_attention(recipe: Any, options: Any, **more: Any) -> None:
     held_out = options.folder / "world" / "birth_dev.tsv"
     question, _ = read_answered(held_out)[0]
     run_of = [] if options.folder == Path("runs") else ["--from", str(options.folder / "finetune")]
-    ask = shlex.join(["tinyattn", "ask", question, *run_of])
-    evaluate = shlex.join(["tinyattn", "evaluate", str(held_out), "--wrong", *run_of])
+    module = recipe.model.attention.partition(",")[0].rpartition(":")[0]
+    start = ["tinyattn", *(["--import", module] if module else [])]
+    ask = shlex.join([*start, "ask", question, *run_of])
+    evaluate = shlex.join([*start, "evaluate", str(held_out), "--wrong", *run_of])
     if not opt.as_json():
         click.echo(f"The data and the models are in {options.folder}. Ask the model, and list its "
                    f"wrong answers:\n    {ask}\n    {evaluate}")  # fmt: skip
