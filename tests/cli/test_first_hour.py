@@ -124,6 +124,18 @@ def test_a_users_attention_type_by_its_module(
     assert as_json("--import", "my_window", "info", "--from", run) == about
 
 
+def test_the_quickstart_prints_commands_that_import_a_users_attention_type(
+    own: Path, tinyattn: Any
+) -> None:
+    name = "my_window.py:Window,reach=2"
+    printed = tinyattn("quickstart", "--attention", name, "--out", own / "w", *FEW, *TINY).stdout
+    commands = [line.strip() for line in printed.splitlines() if line.startswith("    tinyattn ")]
+    assert len(commands) == 2
+    for command in commands:
+        ATTENTION.pop("my_window.py:Window")
+        assert tinyattn(*shlex.split(command)[1:]).stdout
+
+
 def test_a_users_attention_type_by_its_file(own: Path, job: Any, as_json: AsJson) -> None:
     shutil.move(own / "my_window.py", own / "1 window.py")
     found = as_json("compare", "--attention", "1 window.py:Window", "--lengths", "8,16")
