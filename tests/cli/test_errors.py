@@ -194,7 +194,7 @@ def complaint(result: Any) -> str:
         ("quickstart --attention all --set model.layers=1", USAGE, r"'perceiver' needs at least 2"),
         ("quickstart --attention all --penalty near=0.1", USAGE, r"'linformer-causal' cannot"),
         ("convert --from FINETUNED --out BAD/c", USAGE,
-         r"has rotary positions, .* train a model with tinyattn pretrain --positions learned"),
+         r"with rotary positions .* train a model with tinyattn pretrain --positions learned"),
         ("convert --from LATENT --out BAD/c", USAGE, r"'latent,segment=0' cannot become"),
         ("convert --from BAD/missing --out BAD/c", DATA, r"missing: no such file"),
         ("world --people 3 --dev 3", USAGE, r"must be a whole number from 0 to 2, got 3"),
@@ -315,7 +315,7 @@ def test_a_model_with_rotary_positions_is_not_converted(
     run, out = tmp_path / "run", tmp_path / "out"
     tinyattn("pretrain", job.corpus, *job.settings, "--attention", attention, "--out", run)
     shown = complaint(tinyattn("convert", "--from", run, "--to", to, "--out", out, status=USAGE))
-    assert f"{run} has rotary positions" in shown
+    assert "rotary positions" in shown
     assert "train a model with tinyattn pretrain --positions learned, and convert that" in shown
     assert "--positions learned" in " ".join(tinyattn("convert", "--help").stdout.split())
 

@@ -161,6 +161,23 @@ def test_a_failed_import_gives_one_line(
     assert message in result.stderr and result.stderr.count("\n") == 1
 
 
+def test_a_file_never_replaces_an_installed_module(own: Path, job: Any, as_json: AsJson) -> None:
+    shutil.copy(own / "my_window.py", own / "json.py")
+    before = sys.modules["json"]
+    as_json("compare", "--attention", "json.py:Window", "--lengths", "8,16")
+    assert sys.modules["json"] is before
+
+
+def test_a_wrong_device_is_reported_before_the_folder(
+    job: Any, tinyattn: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a quickstart, whose runs are where training commands write by default."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(job.pretrained, tmp_path / "runs" / "pretrain")
+    words = ["pretrain", job.corpus, "--device", "cuda", "--workers", 2]
+    assert "--workers are threads of the CPU" in tinyattn(*words, status=2).stderr
+
+
 def test_a_checkpoint_imports_nothing(own: Path, job: Any, tinyattn: Any, as_json: AsJson) -> None:
     """A file from someone else must not decide which code runs."""
     run = own / "run"

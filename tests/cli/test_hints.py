@@ -44,7 +44,7 @@ SHOWN = {
         "--penalty": {"pretrain", "finetune", "quickstart", "profile", "parse"},
         "--set": {"pretrain", "finetune", "quickstart", "profile"},
     },
-    "attention/bilinear.py": {"--positions": {"pretrain"}},  # about the model for convert
+    "tasks/conversion.py": {"--positions": {"pretrain"}},  # about the model for convert
     "attention/lookup.py": {"--import": {"tinyattn"}},
     "data/vocabulary.py": {"--unknown": {"pretrain", "finetune", "evaluate", "generate"}},
     "data/world.py": {"--out": {"world", "quickstart"}, "--overwrite": {"world", "quickstart"}},

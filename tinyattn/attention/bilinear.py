@@ -72,7 +72,7 @@ def merge(block: MultiHead) -> Bilinear:
     if block.rotary is not None:
         raise ValueError(
             "merge: with rotary positions a score depends on the distance of query and key, and no "
-            "single matrix gives that; train with --positions learned"
+            "single matrix gives that"
         )
     C, H = block.width, block.heads
     made = Bilinear(C, H, max_length=block.max_length, rng=np.random.default_rng(0),

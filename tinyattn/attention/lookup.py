@@ -38,22 +38,28 @@ def options_of(kind: type) -> dict[str, int]:
     }
 
 
+def own_class(attention: str) -> tuple[str, str]:
+    """MODULE and CLASS, if the attention is a user's own class; else two empty strings."""
+    module, colon, name = attention.partition(",")[0].strip().rpartition(":")
+    return (module, name) if colon else ("", "")
+
+
 def parse_attention(text: str, known: Mapping[str, type]) -> tuple[str, dict[str, int]]:
     """Split `NAME,OPTION=NUMBER,..` into a name in `known` and the options given.
 
     Raises: ValueError with the names, or the options, that exist.
     """
     name, *settings = [part.strip() for part in text.split(",")]
-    module, is_own, class_name = name.rpartition(":")
-    if name not in known and is_own:
+    module, class_name = own_class(name)
+    if name not in known and class_name:
         raise ValueError(
             f"attention {name!r} is not imported: start with `tinyattn --import {module}`, or in "
             f"Python set ATTENTION[{name!r}] = {class_name}"
         )
     if name not in known:
         raise ValueError(
-            f"attention must be one of {', '.join(known)}, or a class of yours as MODULE:CLASS or "
-            f"FILE.py:CLASS; got {name!r}{nearest(name, known, otherwise=False)}"
+            f"attention must be one of {', '.join(known)}, or in a command a class of yours, as "
+            f"MODULE:CLASS or FILE.py:CLASS; got {name!r}{nearest(name, known, otherwise=False)}"
         )
     defaults = options_of(known[name])
     options = {}

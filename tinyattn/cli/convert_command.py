@@ -10,9 +10,7 @@ import click
 from tinyattn.cli import options as opt
 from tinyattn.cli.outputs import spare
 from tinyattn.cli.types import FILE, FOLDER, Choice
-from tinyattn.tasks.conversion import WAY_BACK
 from tinyattn.tasks.conversion import convert as rewrite
-from tinyattn.tasks.knowledge import Trained
 from tinyattn.tasks.runs import RUN_FILES, held_run, load_run
 
 
@@ -40,20 +38,9 @@ def convert(start: Path, to: str, out: Path, overwrite: bool) -> None:
     spare("--out", out, {"the run of --from": start}, RUN_FILES)
     trained = load_run(start)
     with held_run(out, overwrite=overwrite) as folder:
-        _check_positions(trained, start)
         made = rewrite(trained, to, folder)
     opt.show(
         {"folder": str(folder), "attention": to, **asdict(made)},
         f"{made.before:,} parameters became {made.after:,}; largest difference of the logits in "
         f"float64: {made.difference:.1e}, and back again {made.back:.1e}; the run is in {folder}",
     )
-
-
-def _check_positions(trained: Trained, start: Path) -> None:
-    """Raises: click.UsageError for rotary positions in a model of a type that can be rewritten."""
-    config = trained.model.config
-    if config.attention in WAY_BACK and config.positions == "rotary":
-        raise click.UsageError(
-            f"{start} has rotary positions, with which no single matrix gives a head's scores; "
-            "train a model with tinyattn pretrain --positions learned, and convert that"
-        )

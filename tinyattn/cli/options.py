@@ -185,7 +185,8 @@ def open_stage(
     def over(base: Any) -> Any:
         return load_recipe(base, config=options["config"], overrides=settings)
 
-    # First check the names of settings, then the folder.
+    # First check what was typed, then the folder.
+    device = open_device(options["device"], options["workers"])
     named = options["recipe"] or (None if resume else base)
     recipe = over(named) if named else None
     run = held_run(options["out"], overwrite=options["overwrite"], resume=resume, resumable=True,
@@ -199,7 +200,6 @@ def open_stage(
                 seed = seed_of(begun.about["seed"])
             except ValueError as error:
                 raise CheckpointError(f"{folder}: {error}") from error
-    device = open_device(options["device"], options["workers"])
     return recipe, RunOptions(folder, seed, device, options["workers"], resume=resume, ranks=ranks)
 
 

@@ -18,6 +18,7 @@ from typing import Any
 import click
 
 from tinyattn.attention import ATTENTION, AttentionBlock
+from tinyattn.attention.lookup import own_class
 from tinyattn.cli.types import wrong
 from tinyattn.names import nearest
 
@@ -28,8 +29,8 @@ def named_attention(ctx: click.Context, parameter: click.Parameter, value: Any) 
     Raises: click.BadParameter, which names the option, if there is no such class.
     """
     for text in [value] if isinstance(value, str) else value or ():
-        module, colon, name = text.partition(",")[0].strip().rpartition(":")
-        if colon:
+        module, name = own_class(text)
+        if name:
             with wrong("--attention"):
                 found = attention_in(module)
                 if name not in found:
@@ -66,11 +67,10 @@ def _from_here(name: str) -> ModuleType:
 
 
 def _from_file(path: str) -> ModuleType:
-    """Run a file as a module."""
-    name = os.path.splitext(os.path.basename(path))[0]
-    spec = spec_from_file_location(name, path)
+    """Run a file as a module. Its name is the path, so it never replaces an installed module."""
+    spec = spec_from_file_location(path, path)
     assert spec is not None and spec.loader is not None  # the name ends with .py
     made = module_from_spec(spec)
-    sys.modules[name] = made
+    sys.modules[path] = made
     spec.loader.exec_module(made)
     return made

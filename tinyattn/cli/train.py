@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from tinyattn.attention.lookup import own_class
 from tinyattn.cli import options as opt
 from tinyattn.cli.outputs import draw, finish, spare
 from tinyattn.cli.streams import note
@@ -69,7 +70,7 @@ def _one_attention(recipe: Any, options: Any, **more: Any) -> None:
     held_out = options.folder / "world" / "birth_dev.tsv"
     question, _ = read_answered(held_out)[0]
     run_of = [] if options.folder == Path("runs") else ["--from", str(options.folder / "finetune")]
-    module = recipe.model.attention.partition(",")[0].rpartition(":")[0]
+    module, _ = own_class(recipe.model.attention)
     start = ["tinyattn", *(["--import", module] if module else [])]
     ask = shlex.join([*start, "ask", question, *run_of])
     evaluate = shlex.join([*start, "evaluate", str(held_out), "--wrong", *run_of])

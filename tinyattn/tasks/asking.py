@@ -19,7 +19,8 @@ from tinyattn.tasks.evaluation import ANSWER_STEPS, answer, prompt_of
 from tinyattn.tasks.knowledge import Trained
 
 BEAM = 16
-"""Number of beginnings that are kept. More do not change the answers of the quickstart's model."""
+"""Number of beginnings that are kept. With 64, the first five answers to each of the quickstart's
+100 questions are the same."""
 
 
 class Answer(NamedTuple):
@@ -45,9 +46,12 @@ def ask(trained: Trained, question: str, *, count: int = 5, unknown: str = "erro
     whole("count", count, 1, BEAM)
     prompt = prompt_of(trained.vocabulary, question, unknown)
     (first,) = answer(trained, [question], unknown=unknown)
-    others = [found for found in beam_search(trained, prompt) if found.text != first]
-    given = np.append(trained.vocabulary.encode(first), trained.vocabulary.mask)
-    return [Answer(first, probability(trained, prompt, given)), *others[: count - 1]]
+    others = {found.text: found.probability for found in beam_search(trained, prompt)}
+    p = others.pop(first, None)
+    if p is None:  # the most likely next token, each time, was not among the likely answers
+        given = np.append(trained.vocabulary.encode(first), trained.vocabulary.mask)
+        p = probability(trained, prompt, given)
+    return [Answer(first, p), *(Answer(*found) for found in others.items())][:count]
 
 
 def beam_search(trained: Trained, prompt: np.ndarray) -> list[Answer]:

@@ -83,7 +83,9 @@ def _converted(block: AttentionBlock) -> AttentionBlock:
         assert isinstance(block, MultiHead)
         return merge(block)
     except ValueError as error:  # rotary positions
-        raise SettingError(str(error)) from error
+        raise SettingError(
+            f"{error}; train a model with tinyattn pretrain --positions learned, and convert that"
+        ) from error
 
 
 def _in_float64(model: GPT) -> GPT:
