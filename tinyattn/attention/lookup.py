@@ -58,8 +58,8 @@ def parse_attention(text: str, known: Mapping[str, type]) -> tuple[str, dict[str
         )
     if name not in known:
         raise ValueError(
-            f"attention must be one of {', '.join(known)}, or in a command a class of yours, as "
-            f"MODULE:CLASS or FILE.py:CLASS; got {name!r}{nearest(name, known, otherwise=False)}"
+            f"attention must be one of {', '.join(known)}; got {name!r}"
+            f"{nearest(name, known, otherwise=False)}"
         )
     defaults = options_of(known[name])
     options = {}

@@ -17,7 +17,7 @@ from typing import Any
 
 import click
 
-from tinyattn.attention import ATTENTION, AttentionBlock
+from tinyattn.attention import ATTENTION, ATTENTION_TYPES, AttentionBlock, parse_attention
 from tinyattn.attention.lookup import own_class
 from tinyattn.cli.types import wrong
 from tinyattn.names import nearest
@@ -26,10 +26,17 @@ from tinyattn.names import nearest
 def named_attention(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
     """Callback of --attention: import the class that each `MODULE:CLASS` names.
 
-    Raises: click.BadParameter, which names the option, if there is no such class.
+    Raises: click.BadParameter, which names the option, if there is no such class or type.
     """
     for text in [value] if isinstance(value, str) else value or ():
         module, name = own_class(text)
+        kind = text.partition(",")[0].strip()
+        if not name and kind not in ATTENTION_TYPES and kind != "all":  # all: of the quickstart
+            try:
+                parse_attention(kind, ATTENTION_TYPES)
+            except ValueError as error:
+                hint = "a class of your own is MODULE:CLASS or FILE.py:CLASS"
+                raise click.BadParameter(f"{error}; {hint}", param_hint="--attention") from error
         if name:
             with wrong("--attention"):
                 found = attention_in(module)
