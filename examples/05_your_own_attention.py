@@ -6,7 +6,7 @@ Every command that makes a model takes it from this file:
     tinyattn quickstart --attention examples/05_your_own_attention.py:Window,reach=30 --out runs/own
 
 In the package it would be a file in tinyattn/attention/ and a line in its attention_types.py; its
-tests need one more file, in tests/attention/kinds/, with its formula in plain NumPy.
+tests need one more file, in tests/attention/cases/, with its formula in plain NumPy.
 """
 
 from typing import ClassVar

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from attention_cases import about
 from cases import in_float64
-from kinds import about
 
 from tinyattn import Tensor, no_grad
 from tinyattn.attention import ATTENTION, AttentionBlock

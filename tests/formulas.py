@@ -1,6 +1,7 @@
 """Parts of the formulas of attention blocks, in plain NumPy, one query or one mask at a time.
 
-The formulas themselves are in attention/kinds/, one file for each attention type (kinds.py).
+The formulas themselves are in attention/cases/, one file for each attention type; see
+attention_cases.py.
 
 Nothing here is sparse, blocked or cached. A formula receives the array module first: with HIPS
 autograd's NumPy, the same lines give gradients that are independent of this package.

@@ -201,7 +201,7 @@ MUTANTS = [
         ("bigbird_leak1", "a position attends to the next one in its block",
          "(places_MS[:, None] <= queries_MK1)", "(places_MS[:, None] <= queries_MK1 + 1)"),
         ("hops_one_more", "the first hop counts as two",
-         "for layers in range(1, len(sees) + 1):", "for layers in range(2, len(sees) + 2):"),
+         "for layers in range(1, len(attends) + 1):", "for layers in range(2, len(attends) + 2):"),
     ),
     *in_file("attention/penalties.py", "test_focus_and_near.py",
         ("entropy_nan", "0 ln 0 is NaN",

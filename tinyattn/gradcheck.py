@@ -1,7 +1,7 @@
 """Chapter 6: gradient checking. Trust, but verify.
 
-A gradient is a promise about small changes: moving the inputs a little way along v must change
-the output, seen through u, by ⟨u, J v⟩. This file measures that change with two evaluations and
+A gradient predicts small changes: moving the inputs a little way along v must change the output,
+seen through u, by ⟨u, J v⟩. This file measures that change with two evaluations and
 compares. Both directions are random: with u = 1 (the gradient of a plain sum) the mistakes of a
 softmax's gradient cancel out, and a wrong formula passes.
 """
@@ -61,16 +61,16 @@ def gradcheck(
             y.backward(asarray(cotangent, device=device), retain_graph=True)
         grads = [np.zeros_like(d) if t.grad is None else asnumpy(t.grad)
                  for t, d in zip(tensors, v, strict=True)]  # fmt: skip
-        promised = _inner(grads, v)
+        predicted = _inner(grads, v)
         measured = _quotient(function, x, v, u, step, device)
         sizes = sum(float(np.abs(a * y.numpy()).sum()) for a, y in zip(u, outputs, strict=True))
-        allowed = tolerance * max(abs(promised), abs(measured)) + ROUNDING * sizes / step
-        if abs(promised - measured) > allowed:  # rare: is the step too long?
+        allowed = tolerance * max(abs(predicted), abs(measured)) + ROUNDING * sizes / step
+        if abs(predicted - measured) > allowed:  # rare: is the step too long?
             allowed += 2 * abs(measured - _quotient(function, x, v, u, 2 * step, device))
-        if not abs(promised - measured) <= allowed:
+        if not abs(predicted - measured) <= allowed:
             raise AssertionError(
                 f"gradcheck: moving {'input ' + str(moved[0]) if len(moved) == 1 else 'all inputs'}"
-                f" of shapes {[a.shape for a in x]}: the gradient promises {promised:.10g}, "
+                f" of shapes {[a.shape for a in x]}: the gradient predicts {predicted:.10g}, "
                 f"the difference quotient is {measured:.10g}"
             )
     return True

@@ -5,10 +5,10 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from attention_cases import sees
 from blocks import CLOSE, C, H, build, influence, numbers, put, with_or_without_rotary
 from hypothesis import given
 from hypothesis import strategies as st
-from kinds import sees
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tinyattn import Tensor, ops

@@ -7,6 +7,7 @@ from typing import Any
 import autograd.numpy
 import numpy as np
 import pytest
+from attention_cases import about, file_of, stray_files
 from autograd import make_vjp
 from blocks import (
     CLOSE,
@@ -31,7 +32,6 @@ from blocks import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
-from kinds import about, file_of, stray_files
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tinyattn import Tensor, gradcheck, no_grad, ops
@@ -54,7 +54,7 @@ every_way_with_padding = pytest.mark.parametrize(("name", "causal"), ways("paddi
 
 
 def test_there_is_a_file_about_each_attention_type_and_no_other() -> None:
-    """For a type without tests, the error names what to write (kinds.py)."""
+    """For a type without tests, the error names what to write (attention_cases.py)."""
     for name in ATTENTION_TYPES:
         assert about(name).__doc__, f"{file_of(name)} has no docstring"
     assert not stray_files()

@@ -117,7 +117,7 @@ def test_evaluating_an_examination(
     bare.write_text(job.test.read_text().replace("?", ""))
     for words in (["evaluate", bare, "--from", run], ["evaluate", job.corpus, "--from", run]):
         shown = tinyattn(*words, status=1).stderr
-        assert "name a file for their answers with --predictions FILE" in shown
+        assert "name a file for the answers with --predictions FILE" in shown
         assert (run / "predictions.tsv").read_bytes() == before
     assert as_json("evaluate", bare, "--from", run, "--predictions", predictions)["total"] == 2
 
@@ -236,8 +236,8 @@ def test_a_question_longer_than_the_context_gives_a_note(
 
 def test_pairs_that_are_used_as_a_text_give_a_note(job: Any, tinyattn: Any, tmp_path: Path) -> None:
     words = ["pretrain", job.train, "--out", tmp_path / "p", *job.settings]
-    note = (f"note: every line of {job.train} has a tab, like the pairs for finetune; the "
-            "model was trained on it as on a plain text\n")  # fmt: skip
+    note = (f"note: every line of {job.train} has a tab, as in a file of questions and answers; "
+            "that is for tinyattn finetune\n")  # fmt: skip
     assert tinyattn(*words).stderr == note
     mixed = tmp_path / "mixed.txt"
     mixed.write_text(job.train.read_text() + "And no tab.\n")
@@ -465,7 +465,7 @@ def test_commands_work_with_a_clock_that_does_not_advance(
     few = [f"--set={table}.steps=2" for table in ("pretrain", "finetune", "scratch")]
     words = {
         "pretrain": [job.corpus, *job.settings, "--overwrite", "--out", tmp_path / "run"],
-        "profile": [*tiny, "--set=model.context=16", "--batch", 2, "--characters", 9],
+        "profile": [*tiny, "--set=model.context=16", "--batch", 2, "--vocabulary", 9],
         "compare": ["--lengths", "8,16", "--width", 8, "--heads", 2, "--rounds", 1],
         "parse": [treebank_file, "--epochs", 1],
         "quickstart": [*tiny, *few, "--overwrite", "--out", tmp_path / "runs"],

@@ -161,6 +161,50 @@ def test_a_failed_import_gives_one_line(
     assert message in result.stderr and result.stderr.count("\n") == 1
 
 
+def test_an_error_in_a_users_own_code_names_its_line(own: Path, job: Any, tinyattn: Any) -> None:
+    with open("my_window.py", "a") as file:
+        file.write("    def attend(self, q, k, v, call):\n        return q @ missing\n")
+    words = ["pretrain", job.corpus, "--attention", "my_window.py:Window", "--out", own / "run"]
+    message = tinyattn(*words, *job.settings, status=1).stderr
+    assert "my_window.py:9, in attend: NameError: name 'missing' is" in message
+    assert message.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("methods", "note"),
+    [
+        ("def atend(self): pass", "; did you mean 'attend'?"),
+        ("pass", "\n"),
+        ("def build(self, rng): super().build(rng)", None),
+    ],
+)
+def test_a_class_that_overrides_nothing_gives_a_note(
+    own: Path, tinyattn: Any, methods: str, note: str | None
+) -> None:
+    code = "from tinyattn.attention import MultiHead\nclass Window(MultiHead):\n    "
+    (own / "my_window.py").write_text(code + methods)
+    message = tinyattn("--import", "my_window.py", "info").stderr
+    told = "my_window.py:Window overrides no method of MultiHead, so it computes the same"
+    assert f"{told}{note}" in message if note else not message
+
+
+def test_a_wrong_run_folder_gives_the_right_one(job: Any, tinyattn: Any, tmp_path: Path) -> None:
+    shutil.copytree(job.finetuned, tmp_path / "w" / "finetune")
+    for typed in ("w", "w/finetuned"):
+        message = tinyattn("ask", QUESTION, "--from", tmp_path / typed, status=1).stderr
+        assert f"did you mean {tmp_path / 'w' / 'finetune'}?" in message
+    message = tinyattn("ask", QUESTION, "--from", tmp_path / "elsewhere", status=1).stderr
+    assert "no such file; run `tinyattn quickstart`" in message
+
+
+def test_a_model_of_a_text_is_told_apart(tmp_path: Path, job: Any, tinyattn: Any) -> None:
+    words = ["pretrain", job.corpus, "--objective", "next", "--steps", 2, *TINY]
+    words += ["--set", "model.context=16"]
+    tinyattn(*words, "--out", tmp_path / "book")
+    message = tinyattn("ask", "A", "--from", tmp_path / "book", "--unknown", "drop").stderr
+    assert "never taught to answer questions; it continues a text: use `generate`" in message
+
+
 def test_a_file_never_replaces_an_installed_module(own: Path, job: Any, as_json: AsJson) -> None:
     shutil.copy(own / "my_window.py", own / "json.py")
     before = sys.modules["json"]

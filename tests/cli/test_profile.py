@@ -12,7 +12,7 @@ from tinyattn.measure import profile as module
 AsJson = Callable[..., dict[str, Any]]
 SMALL = [
     *("--set", "model.context=16", "--set", "model.width=8", "--set", "model.layers=1"),
-    *("--set", "model.heads=2", "--batch", 4, "--characters", 9, "--steps", 2, "--workers", 2),
+    *("--set", "model.heads=2", "--batch", 4, "--vocabulary", 9, "--steps", 2, "--workers", 2),
 ]
 
 
@@ -25,7 +25,7 @@ def small_products(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_json(as_json: AsJson) -> None:
     found = as_json("profile", *SMALL)
     assert (found["recipe"], found["batch"], found["length"]) == ("fast", 4, 16)
-    assert (found["characters"], found["workers"], found["steps"]) == (9, 2, 2)
+    assert (found["vocabulary"], found["workers"], found["steps"]) == (9, 2, 2)
     assert found["positions"] == 4 * 16
     assert found["multiply_adds"] == 3 * 64 * (12 * 8 * 8 + 8 * 9 + 8 * 17)
     assert found["floor_seconds"] == pytest.approx(
@@ -88,7 +88,7 @@ def test_any_attention(as_json: AsJson) -> None:
         ("--set model.wide=3", "no setting 'wide'; did you mean 'width'"),
         ("--attention linformer", "a GPT needs causal attention"),
         ("--batch 0", "--batch"),
-        ("--characters 2", "--characters"),
+        ("--vocabulary 2", "--vocabulary"),
     ],
 )
 def test_wrong_usage(tinyattn: Any, words: str, message: str) -> None:

@@ -61,11 +61,11 @@ def test_a_phrase_and_a_cue_must_fit() -> None:
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        ((-0.1, 3, 3, 0, 9), "share must be at least 0 and finite; got -0.1"),
+        ((-0.1, 3, 3, 0, 9), "probability must be at least 0 and finite; got -0.1"),
         ((1.1, 3, 3, 0, 9), "cloze and inline must be in 0..1; got 1.1, 0"),
         ((1, 3, 3, 2, 9), "cloze and inline must be in 0..1; got 1, 2"),
         ((1, -1, 3, 0, 9), "cue must be at least 0; got -1"),
-        ((1, 3, 0, 0, 9), "asked must be above 0; got 0"),
+        ((1, 3, 0, 0, 9), "phrases must be above 0; got 0"),
         ((1, 3, 3, 0, 0), "longest must be above 0; got 0"),
     ],
 )

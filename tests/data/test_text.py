@@ -73,6 +73,8 @@ def test_space_at_the_end_of_an_answer_is_removed(file: Path, end: str) -> None:
         ("Where was A born?        Oz\nAnd B?    Oz\nAnd Carla? Oz\n", r"line 1 has spaces where"),
         ("And Carla Oz\n\nAnd B?  Oz\nAnd D?  Oz\n", r"line 3 has spaces where a tab should be"),
         ("Where was A born? Oz\nAnd B? Oz\n", r"line 1 has spaces where a tab should be"),
+        ("question,answer\nAnd B?, Oz\nAnd C?;Oz\n", r"line 2 has a comma where a tab should be"),
+        ('"Where was A born?","Oz"\n', r"line 1 has a comma where a tab should be"),
         ("q\ta\n#x\n", r"line 2 must be a question, one tab and an answer; got '#x'$"),
         ("q\ta\nAnd B? Oz\n", r"line 2 must be .*; there are spaces where the tab should be"),
         ("q\ta\tb\n", r"line 1 must be a question, one tab and an answer; got 'q\\ta\\tb'$"),

@@ -5,14 +5,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from attention_cases import about, with_options
 from blocks import after
 from formulas import meeting
-from kinds import about, with_options
 
 from tinyattn import Tensor
 from tinyattn.attention import ATTENTION, Call, MultiHead, causal, influence
 from tinyattn.measure import DownAndUp, compare, new_block
-from tinyattn.measure.comparison import Sight, slope
+from tinyattn.measure.comparison import Subject, slope
 from tinyattn.models import ATTENTION_TYPES
 
 T = 40
@@ -20,7 +20,7 @@ T = 40
 
 @pytest.mark.parametrize("name", ATTENTION_TYPES)
 def test_uses_are_found(name: str) -> None:
-    assert Sight(name, 8, 2).uses() == about(name).USES
+    assert Subject(name, 8, 2).uses() == about(name).USES
 
 
 @pytest.mark.parametrize("name", ATTENTION_TYPES)
@@ -64,8 +64,8 @@ def test_false_claims_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(ATTENTION, "blinkered", Blinkered)
     found = compare(["liar", "blinkered"], width=8, heads=2, lengths=(8, 16), rounds=1)
     liar, blinkered = found.rows
-    assert (liar.causal, liar.sees, liar.use) == (False, "bidirectional", "causal")
-    assert (blinkered.causal, blinkered.sees) == (True, "causal")
+    assert (liar.causal, liar.uses, liar.use) == (False, "bidirectional", "causal")
+    assert (blinkered.causal, blinkered.uses) == (True, "causal")
 
 
 def test_down_and_up_is_the_perceiver(device: str) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from attention_cases import about, with_options
 from blocks import CLOSE, after
 from cases import in_float64
-from kinds import about, with_options
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tinyattn import Tensor, no_grad, ops

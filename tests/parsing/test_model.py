@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from attention_cases import with_options
 from blocks import can, put
 from cases import in_float64
-from kinds import with_options
 from numpy.testing import assert_allclose
 
 from tinyattn import ops

@@ -73,7 +73,7 @@ def test_whole_documents_are_held_out_by_the_seed() -> None:
     assert test == [s for d in held for s in d]
     assert sorted(map(id, train + test)) == sorted(id(s) for d in DOCUMENTS for s in d)
     assert split(DOCUMENTS, seed=0) == (train, test) != split(DOCUMENTS, seed=1)
-    assert [len(part) for part in split(DOCUMENTS[:2], seed=0, share=0.9)] == [4, 4]
+    assert [len(part) for part in split(DOCUMENTS[:2], seed=0, fraction=0.9)] == [4, 4]
     with pytest.raises(DataError, match="one document cannot be split"):
         split(DOCUMENTS[:1], seed=0)
 

@@ -43,7 +43,7 @@ def test_greedy_text_ends_in_a_loop(V: int, width: int, whole: bool, seed: int) 
     if whole:  # with many ties, of which the first is chosen
         h, e = np.round(h), np.round(e)
     count = 2 * V * V + 9
-    words = Trigram(Tensor(h), Tensor(e)).write(0, V - 1, count)
+    words = Trigram(Tensor(h), Tensor(e)).generate(0, V - 1, count)
     expected = [0, V - 1]
     for _ in range(count):
         expected.append(int(np.argmax(e @ h[expected[-2], expected[-1]])))
@@ -64,7 +64,7 @@ def test_a_table_can_delay_the_repetition_to_the_maximum(V: int, start: int) -> 
     model = table_model(table, np.eye(V))
     assert_array_equal(np.argmax([[model.scores(i, j).numpy() for j in range(V)]
                                   for i in range(V)], axis=-1), table)  # fmt: skip
-    words = model.write(*divmod(start % (V * V), V), count=2 * V * V)
+    words = model.generate(*divmod(start % (V * V), V), count=2 * V * V)
     assert loop(words) == (0, V * V)
     assert first_repeat(words) == V * V + 2
     assert len({*pairs(words[: V * V + 1])}) == V * V
@@ -84,10 +84,10 @@ def test_a_temperature_divides_scores(s: np.ndarray, temperature: float) -> None
     model = Trigram(Tensor(np.broadcast_to(s, (n, n, n))), Tensor(np.eye(n)))
     p = plain.softmax(s / temperature)
     assert_allclose(model.probabilities(0, 1, 1 / temperature).numpy(), p, rtol=1e-9, atol=1e-12)
-    again = [model.write(0, 1, 30, temperature=temperature, seed=3) for _ in range(2)]
+    again = [model.generate(0, 1, 30, temperature=temperature, seed=3) for _ in range(2)]
     assert again[0] == again[1]
-    assert set(model.write(0, 1, 200, temperature=1e9)) == set(range(n))
-    coldest = {model.write(0, 1, 1, temperature=T)[-1] for T in (0, 1e-300)}
+    assert set(model.generate(0, 1, 200, temperature=1e9)) == set(range(n))
+    coldest = {model.generate(0, 1, 1, temperature=T)[-1] for T in (0, 1e-300)}
     assert s.argmax() in coldest and {s[word] for word in coldest} == {s.max()}
 
 

@@ -156,7 +156,7 @@ def test_a_report_as_json() -> None:
         "empty": 1,
     }  # fmt: skip
     low, high = Score(2, 7).interval
-    assert facts["answers"]["invented"] == {"count": 2, "share": 2 / 7, "low": low, "high": high}
+    assert facts["answers"]["invented"] == {"count": 2, "fraction": 2 / 7, "low": low, "high": high}
     assert facts["by_frequency"][3]["score"] == Score(1, 4).as_dict()
     assert facts["nearest_name"]["wrong_answers"]["hits"] == report.wrong.hits
     assert facts["nearest_name"]["expected_places"]["chance"] == report.expected.chance

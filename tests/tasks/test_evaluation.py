@@ -132,7 +132,9 @@ def test_a_text_is_not_a_file_of_questions() -> None:
     """Questions without answers must end with a question mark; with answers they need not."""
     check_questions("p", [("Where was A born?", None), ("在哪里？ ", None), ("أين؟", None)])
     check_questions("p", [("A was", "Oz"), ("B was", "Oz")])
-    with pytest.raises(DataError, match=r"^p: has no tabs .* after 'A was born in Oz\.'; give "):
+    with pytest.raises(
+        DataError, match=r"^p: a line has no tab .* question mark: 'A was born in Oz\.'; if "
+    ):
         check_questions("p", [("Who was A?", None), ("A was born in Oz.", None)])
 
 

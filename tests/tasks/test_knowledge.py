@@ -260,19 +260,21 @@ def test_a_cloze_needs_a_title(people: World, small: Small, tmp_path: Path) -> N
     titled = "".join(f"{line.split()[0]}. {line}\n" for line in documents_of(people.corpus))
     lines = documents_of(titled)
     ids = [np.array([ord(c) for c in line]) for line in lines]
-    for share in (0.0, 0.5, 1.0):
-        cloze = Cloze(share, 2, 1, 0, 72)
+    for probability in (0.0, 0.5, 1.0):
+        cloze = Cloze(probability, 2, 1, 0, 72)
         data = DocumentExamples(
             ids, Corruption(72, 0.0), 1, cloze=cloze, gaps=[cloze.gaps(line) for line in lines],
             batch=4, length=80, seed=0, shuffle=True,
         )  # fmt: skip
         given = [(data.example(i, np.random.default_rng(i))[1] == PAD).any()
                  for i in range(len(ids))]  # fmt: skip
-        assert abs(np.mean(given) - share) < 0.2 and (share == 0.5 or len({*given}) == 1)
+        assert abs(np.mean(given) - probability) < 0.2 and (
+            probability == 0.5 or len({*given}) == 1
+        )
     for bad, message in (
         ({"data__cloze": 1.5}, "cloze and inline must be in 0..1; got 1.5, 0"),
         ({"data__cloze": 0.5, "data__objective": "next"}, "no clozes; .* set data.cloze to 0"),
-        ({"data__inline": 0.5}, "inline 0.5 is a share of the clozes; set data.cloze too"),
+        ({"data__inline": 0.5}, "inline 0.5 is a fraction of the clozes; set data.cloze too"),
     ):
         with pytest.raises(SettingError, match=message):
             small(**bad)

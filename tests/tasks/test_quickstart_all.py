@@ -15,7 +15,7 @@ from tinyattn.attention import Bilinear, MultiHead, Penalty, spell_out
 from tinyattn.data import World
 from tinyattn.data.batches import Batch, pad_rows
 from tinyattn.models import ATTENTION_TYPES, GPT
-from tinyattn.tasks import texts
+from tinyattn.tasks import text_task
 from tinyattn.tasks.conversion import convert
 from tinyattn.tasks.evaluation import answer, save_predictions
 from tinyattn.tasks.knowledge import language_model_loss
@@ -125,7 +125,7 @@ def test_the_statistics_of_heads_are_cheap_for_long_sequences(
         seen.extend(weights.shape for weights in layers)
         return {}
 
-    monkeypatch.setattr(texts, "head_statistics", look)
+    monkeypatch.setattr(text_task, "head_statistics", look)
     recipe = small(data__objective="next", data__validation=0.0, model__context=300,
                    model__attention="bigbird", pretrain__steps=1, pretrain__batch=16)  # fmt: skip
     pretrain("who was born where? " * 400, recipe, RunOptions(tmp_path, workers=1))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kinds import about, with_options
+from attention_cases import about, with_options
 
 from tinyattn import Tensor, no_grad, ops
 from tinyattn.attention import AttentionBlock

@@ -14,7 +14,7 @@ def test_the_trigrams_of_a_text_are_counted(device: str) -> None:
     assert_allclose(model.probabilities(2, 2).numpy(), [1 / 3] * 3)  # it never occurs
     colder = np.array([1.5, 0.5, 2.5]) ** 3
     assert_allclose(model.probabilities(0, 1, beta=3).numpy(), colder / colder.sum())
-    assert model.write(0, 1, 5) == [0, 1, 2, 0, 1, 2, 0]
+    assert model.generate(0, 1, 5) == [0, 1, 2, 0, 1, 2, 0]
     with pytest.raises(ValueError, match="smoothing must be above 0; got 0"):
         counted_model(text, 3, smoothing=0)
 
@@ -23,13 +23,13 @@ def test_a_table_is_followed_for_all_embeddings_of_equal_length(device: str) -> 
     rng = np.random.default_rng(0)
     follows, embeddings = rng.integers(7, size=(7, 7)), rng.standard_normal((7, 2))
     embeddings /= np.linalg.norm(embeddings, axis=1, keepdims=True)
-    words = table_model(follows, embeddings, device).write(3, 1, 40)
+    words = table_model(follows, embeddings, device).generate(3, 1, 40)
     assert all(follows[a, b] == c for a, b, c in zip(words, words[1:], words[2:], strict=False))
 
 
 def test_draws_follow_the_probabilities_at_their_temperature() -> None:
     model = counted_model(np.array([0, 0, 0, 1, 0, 0, 1, 1, 0]), 2, smoothing=1)
-    words = np.array(model.write(0, 0, 20_000, temperature=0.5, seed=1))
+    words = np.array(model.generate(0, 0, 20_000, temperature=0.5, seed=1))
     after = words[2:][(words[:-2] == 0) & (words[1:-1] == 0)]
     assert_allclose(after.mean(), model.probabilities(0, 0, beta=2)[1].item(), atol=0.015)
 

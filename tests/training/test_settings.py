@@ -97,7 +97,7 @@ def test_steps_have_priority_over_epochs() -> None:
 
 SETTINGS: list[Any] = [
     TrainSettings(), DataSettings(cloze=0.5), Penalty(focus=1.0, near=1.0),
-    Corruption(), Cloze(share=0.5, cue=3, asked=3, inline=0.5, longest=9),
+    Corruption(), Cloze(probability=0.5, cue=3, phrases=3, inline=0.5, longest=9),
     GPTConfig(vocabulary=9), ParserConfig(vocabulary=9, relations=3),
 ]  # fmt: skip
 NUMBERS = [(settings, field.name, field.type) for settings in SETTINGS
@@ -116,7 +116,9 @@ def test_a_number_out_of_range_is_named(settings: Any, name: str, number: str) -
     """Below the range, above it, not a number, None: in Python and in a file."""
     wrong: list[Any] = [-1, math.nan, math.inf, -math.inf, 10**400, "3", None, True]
     wrong += [MOST + 1, 2.5] if number == "int" else [1e39, 1e300]
-    called = "(share|cloze)" if name == "share" else name  # its name in the table of a recipe
+    called = (
+        "(probability|cloze)" if name == "probability" else name
+    )  # its name in the table of a recipe
     for value in wrong:
         with pytest.raises((ValueError, SettingError), match=rf"(?=.*\b{called}\b).*must be"):
             replace(settings, **{name: value})

@@ -167,16 +167,16 @@ def pattern(
     return lists
 
 
-def hops(sees: Array) -> np.ndarray:
+def hops(attends: Array) -> np.ndarray:
     """The number of layers after which position t depends on position s: (T, T); -1 for never.
 
-    Shapes: sees (T, T) boolean: t attends to s in one layer; t always depends on itself (0 hops)
+    Shapes: attends (T, T) boolean: t attends to s in one layer; t always depends on itself (0 hops)
     Source: the shortest paths in the graph of Zaheer and others 2020, section 2
     """
-    step = asnumpy(sees) | np.eye(len(sees), dtype=bool)
-    distance = np.where(np.eye(len(sees), dtype=bool), 0, -1)
+    step = asnumpy(attends) | np.eye(len(attends), dtype=bool)
+    distance = np.where(np.eye(len(attends), dtype=bool), 0, -1)
     reached = distance == 0
-    for layers in range(1, len(sees) + 1):
+    for layers in range(1, len(attends) + 1):
         now = (step.astype(np.float32) @ reached.astype(np.float32)) > 0
         if (now == reached).all():
             break

@@ -25,7 +25,7 @@ import numpy as np
 
 from tinyattn import __version__
 from tinyattn.cli.streams import open_streams
-from tinyattn.cli.own_code import attention_in
+from tinyattn.cli.own_code import attention_in, place_in_own_code
 from tinyattn.cli.types import option_for, wrong
 from tinyattn.cli.options import option
 from tinyattn.cli.outputs import fail
@@ -97,16 +97,18 @@ class Commands(click.Group):
             _fail_usage(error, f"tinyattn {of_command}" if of_command else "tinyattn")
         except MemoryError as error:
             fail(f"there is not enough memory for this: {error}", 1)
-        except RuntimeError as error:
+        except BrokenPipeError:
+            raise  # the reader has stopped, as in `tinyattn info | head`; click ends quietly
+        except OSError as error:
+            fail(f"{error.filename or 'output'}: {error.strerror or error}", 1)
+        except Exception as error:
+            if where := place_in_own_code(error):
+                fail(f"{where}: {type(error).__name__}: {error}", 1)
             if "new thread" not in str(error):
                 raise
             parameters = self.commands[ctx.invoked_subcommand or ""].params
             fewer = "; use fewer --workers" * any(p.name == "workers" for p in parameters)
             fail(f"the system starts no more threads{fewer}", 1)
-        except BrokenPipeError:
-            raise  # the reader has stopped, as in `tinyattn info | head`; click ends quietly
-        except OSError as error:
-            fail(f"{error.filename or 'output'}: {error.strerror or error}", 1)
 
 
 EXTRA = re.compile(r"unexpected extra arguments? \((.*)\)", re.DOTALL)

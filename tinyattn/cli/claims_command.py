@@ -55,7 +55,7 @@ def claims(
 
     A claim that is not simply true must fail on its counterexample, and the true statement in its
     place must hold on random draws. Attention weights come from the operation that models use. A
-    statement that is not about attention, such as a share of correct answers, is a remark, checked
+    statement that is not about attention, such as an accuracy, is a remark, checked
     by arithmetic.
 
     \b
@@ -88,14 +88,14 @@ def claims(
     named = {spelled[name.upper()] for name in ids}
     wanted = {VERDICTS[name] for name in verdicts}
 
-    def asked_for(one: Claim | Remark) -> bool:
+    def is_chosen(one: Claim | Remark) -> bool:
         return (
             (not named or one.id in named) and (not sheets or one.sheet in sheets)
             and (not wanted or one.verdict in wanted)
         )  # fmt: skip
 
-    chosen = [claim for claim in CLAIMS.values() if asked_for(claim)]
-    remarks = [remark for remark in REMARKS.values() if asked_for(remark)]
+    chosen = [claim for claim in CLAIMS.values() if is_chosen(claim)]
+    remarks = [remark for remark in REMARKS.values() if is_chosen(remark)]
     if not chosen and not remarks:
         raise click.UsageError(
             "no claim is left: no claim has all of the given --id, --sheet and --verdict"

@@ -61,8 +61,8 @@ def show(facts: Mapping[str, Any], *texts: str) -> None:
 SEED = option("--seed", default=0, type=Amount(0, MOST_SEED), help="Seed of all random numbers.")
 DEVICE = option("--device", default="cpu", type=Choice(["cpu", "cuda"]),
                 help="Device to compute on; cuda needs an NVIDIA GPU and CuPy.")  # fmt: skip
-WORKERS = option("--workers", type=Amount(1, MOST_WORKERS),
-                 help="Threads of the CPU; by default one per core.")  # fmt: skip
+WORKERS = option("--workers", type=Amount(1, MOST_WORKERS), show_default="one per core",
+                 help="Threads of the CPU.")  # fmt: skip
 JSON = option(
     "--json",
     is_flag=True,
@@ -115,7 +115,8 @@ ATTENTION = option(
 POSITIONS = option(
     "--positions",
     type=Choice(["learned", "rotary"]),
-    help="Position encoding; by default the recipe's, or learned for attention without keys.",
+    show_default="the recipe's, or learned for attention without keys",
+    help="Position encoding.",
 )
 PENALTY = option(
     "--penalty",
@@ -142,11 +143,11 @@ def model_options(table: str = "pretrain") -> Callable[[Any], Any]:
 def stage_options(stage: str, default_recipe: str) -> Callable[[Any], Any]:
     """The options of a command that trains one stage, "pretrain" or "finetune"."""
     return together(
-        option("--epochs", type=Amount(),
-               help="Passes over the training data; by default as in the recipe."),
+        option("--epochs", type=Amount(), show_default="the recipe's",
+               help="Passes over the training data."),
         option("--steps", type=Amount(), help="Training steps, in place of --epochs."),
-        recipe_option(help=f"Recipe, the settings to start with: a name that `tinyattn info` "
-                           f"lists; by default {default_recipe}."),
+        recipe_option(show_default=default_recipe,
+                      help="Recipe, the settings to start with; `tinyattn info` lists the names."),
         CONFIG, model_options(stage),
         option("--out", type=FOLDER, default=f"runs/{stage}", help="Run folder to write."),
         option("--resume", is_flag=True, help="Continue the run in --out with its own settings."),
@@ -168,9 +169,9 @@ def open_stage(
     """
     with wrong(error=RuntimeError):
         ranks = all_ranks(np, options["device"])
-    asked = settings_of(options["attention"], options["positions"], options["penalties"],
+    given = settings_of(options["attention"], options["positions"], options["penalties"],
                         options["sets"])  # fmt: skip
-    settings = asked | extra
+    settings = given | extra
     epochs, steps = options["epochs"], options["steps"]
     if epochs and steps:
         raise click.UsageError("give either --epochs or --steps")
@@ -218,9 +219,9 @@ def settings_of(
         with wrong():
             if possible_positions(attention, "rotary") == "learned":
                 settings["model.positions"] = "learned"
-    asked: dict[str, Any] = {key: value for key, value in settings.items() if value is not None}
-    asked |= {f"penalty.{k}": v for k, v in parse_penalties(penalties).items()}
-    return parse_settings(sets) | asked
+    given: dict[str, Any] = {key: value for key, value in settings.items() if value is not None}
+    given |= {f"penalty.{k}": v for k, v in parse_penalties(penalties).items()}
+    return parse_settings(sets) | given
 
 
 def open_device(name: str, workers: int | None = None) -> str:

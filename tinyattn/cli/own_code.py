@@ -12,6 +12,7 @@ import os
 import sys
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
+from traceback import extract_tb
 from types import ModuleType
 from typing import Any
 
@@ -19,8 +20,11 @@ import click
 
 from tinyattn.attention import ATTENTION, ATTENTION_TYPES, AttentionBlock, parse_attention
 from tinyattn.attention.lookup import own_class
+from tinyattn.cli.streams import note
 from tinyattn.cli.types import wrong
 from tinyattn.names import nearest
+
+_files: set[str] = set()  # of the modules that the user named
 
 
 def named_attention(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
@@ -63,7 +67,26 @@ def attention_in(module: str) -> list[str]:
         and value.__module__ == made.__name__
     }  # fmt: skip
     ATTENTION.update({f"{module}:{name}": value for name, value in classes.items()})
+    _files.add(str(made.__file__))
+    for name, value in classes.items():
+        _note_unchanged(f"{module}:{name}", value)
     return list(classes)
+
+
+def _note_unchanged(name: str, kind: type) -> None:
+    """Print a note if a class overrides no method, perhaps because a name is misspelt."""
+    parent = kind.__bases__[0]
+    methods = [key for key, value in vars(kind).items() if callable(value)]
+    if parent is not AttentionBlock and not any(hasattr(parent, key) for key in methods):
+        hints = [nearest(key, dir(parent), otherwise=False) for key in methods]
+        note(f"{name} overrides no method of {parent.__name__}, so it computes the same"
+             f"{next(filter(None, hints), '')}")  # fmt: skip
+
+
+def place_in_own_code(error: BaseException) -> str:
+    """The last line of a user's module that an error passed through, with its file and function."""
+    passed = [frame for frame in extract_tb(error.__traceback__) if frame.filename in _files]
+    return f"{passed[-1].filename}:{passed[-1].lineno}, in {passed[-1].name}" if passed else ""
 
 
 def _from_here(name: str) -> ModuleType:

@@ -24,12 +24,13 @@ def train_task(task: str, file: Path, **options: Any) -> None:
     """Train a new model for a task, by the name of the task.
 
     FILE is the training data: for knowledge a text file with one document per line, as for
-    `tinyattn pretrain`; for parse a treebank in the CoNLL-U format. `tinyattn score` scores the
-    model on other data.
+    `tinyattn pretrain`; for parse a treebank in the CoNLL-U format. With 2,001 sentences, the
+    first example takes six minutes on two cores, and the loss ends below 0.001 nats. `tinyattn
+    score` scores the model on other data.
 
     \b
-    tinyattn train parse en_ewt-ud-train.conllu --epochs 30 --out runs/parser
-    tinyattn score en_ewt-ud-dev.conllu --from runs/parser
+    tinyattn train parse en_ewt-ud-dev.conllu --epochs 30 --out runs/parser
+    tinyattn score en_ewt-ud-test.conllu --from runs/parser
     """
     spare("--out", options["out"], {"the file": file, "the file of --config": options["config"]},
           RUN_FILES)  # fmt: skip
@@ -51,11 +52,12 @@ def score(file: Path, start: Path, device: str, workers: int | None) -> None:
     """Score a trained model on held-out data of its task.
 
     For a model that answers questions, FILE has a question, a tab and an answer per line, and the
-    score is the share of correct answers. For a parser, FILE is a treebank.
+    score is the accuracy; the model of the quickstart has 93 % (first example, two seconds). For a
+    parser, FILE is a treebank, and the score is UAS and LAS, as those of `tinyattn parse`.
 
     \b
-    tinyattn score birth_dev.tsv --from runs/finetune
-    tinyattn score en_ewt-ud-dev.conllu --from runs/parser
+    tinyattn score runs/world/birth_dev.tsv --from runs/finetune
+    tinyattn score en_ewt-ud-test.conllu --from runs/parser
     """
     run = load(start, device=opt.open_device(device, workers))
     opt.show(*task_of(run.about["stage"]).score(run, file, workers))

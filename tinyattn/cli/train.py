@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +37,13 @@ def quickstart(
 
     Make a corpus about invented people, pretrain on it, finetune on questions with and without that
     pretraining, and ask about held-out people, whose birthplaces occur in the corpus only. This
-    takes about three minutes on two cores. A good result: with pretraining about 93 of 100 answers
-    are correct; always the most common place gives 19.
+    takes about three minutes on two cores. A good result: about 93 of 100 answers are correct with
+    pretraining. To answer with the most common place each time gives 19.
 
     The data and the models stay in --out, where the other commands find them.
 
-    With --attention all, train a model of each attention type, with pretraining only: about nine
-    minutes on two cores of an AMD EPYC.
+    With --attention all, train a model of each attention type, with pretraining only: 46 minutes
+    on two cores of an Intel Xeon, 9 on an AMD EPYC.
 
     \b
     tinyattn quickstart
@@ -55,17 +56,27 @@ def quickstart(
     with Progress() as bar:
         device = opt.open_device(device, workers)
         options = bar.attach(RunOptions(out, seed, device, workers))
+
+        def print_lines(*lines: str) -> None:
+            if not opt.as_json():
+                bar.close()
+                click.echo("\n".join(lines))
+
         job = _every_attention if every else _one_attention
-        job(chosen, options, overwrite=overwrite, say=bar.say)
+        job(chosen, options, print_lines, overwrite=overwrite, say=bar.say)
 
 
-def _one_attention(recipe: Any, options: Any, **more: Any) -> None:
-    """The quickstart itself; then its result, and commands to try with its models."""
-    from tinyattn.tasks.quickstart import as_dict, as_table
+def _one_attention(
+    recipe: Any, options: Any, print_lines: Callable[..., None], **more: Any
+) -> None:
+    """The quickstart itself; each row is printed at once. Then commands to try with its models."""
+    from tinyattn.tasks.quickstart import HEADINGS, as_dict, line
     from tinyattn.tasks.quickstart import quickstart as run
 
-    rows, seconds = run(recipe, options, **more)
-    opt.show({**as_dict(rows, seconds), "folder": str(options.folder)}, as_table(rows, seconds))
+    print_lines(HEADINGS)
+    rows, seconds = run(recipe, options, **more, on_row=lambda row: print_lines(line(row)))
+    facts = {**as_dict(rows, seconds), "folder": str(options.folder)}
+    opt.show(facts, f"{seconds:.0f} seconds")
     _draw_all(options.folder, ["scratch", "pretrain", "finetune"])
     held_out = options.folder / "world" / "birth_dev.tsv"
     question, _ = read_answered(held_out)[0]
@@ -74,18 +85,15 @@ def _one_attention(recipe: Any, options: Any, **more: Any) -> None:
     start = ["tinyattn", *(["--import", module] if module else [])]
     ask = shlex.join([*start, "ask", question, *run_of])
     evaluate = shlex.join([*start, "evaluate", str(held_out), "--wrong", *run_of])
-    if not opt.as_json():
-        click.echo(f"The data and the models are in {options.folder}. Ask the model, and list its "
-                   f"wrong answers:\n    {ask}\n    {evaluate}")  # fmt: skip
+    print_lines(f"The data and the models are in {options.folder}. Ask the model, and list its "
+                f"wrong answers:\n    {ask}\n    {evaluate}")  # fmt: skip
 
 
-def _every_attention(recipe: Any, options: Any, **more: Any) -> None:
+def _every_attention(
+    recipe: Any, options: Any, print_lines: Callable[..., None], **more: Any
+) -> None:
     """The same for every attention type that can be causal; each row is printed at once."""
     from tinyattn.tasks.quickstart_all import as_dict, first_lines, line, quickstart_all
-
-    def print_lines(*lines: str) -> None:
-        if not opt.as_json():
-            click.echo("\n".join(lines))
 
     guess, rows = quickstart_all(
         recipe, options, **more, on_guess=lambda guess: print_lines(*first_lines(guess)),
@@ -105,9 +113,9 @@ def _draw_all(folder: Path, runs: list[str]) -> None:
 
 @click.command()
 @click.argument("corpus", type=FILE)
-@opt.option("--objective", type=Choice(["span", "next"]),
+@opt.option("--objective", type=Choice(["span", "next"]), show_default="the recipe's",
         help="Training objective: fill gaps in documents (span corruption), or predict the next "
-        "token of any text, a character; by default as in the recipe.")  # fmt: skip
+        "token of any text (a token is one character).")  # fmt: skip
 @opt.option("--questions", type=FILE,
             help="File of questions and answers, as for finetune, to mix with the training "
             "examples.")  # fmt: skip
@@ -119,10 +127,10 @@ def pretrain(
     """Train a new model on a text file.
 
     CORPUS is a UTF-8 text file with one document per line; with --objective next, any text. On the
-    data of `tinyattn world`, the first example takes about two and a half minutes on two cores, and
-    ends with a loss of about 0.18 nats. With --recipe a5-hour, the corpus of Stanford CS224N's
-    assignment 5 (A5) takes about 37 minutes on two cores of an AMD EPYC, and the loss ends at about
-    0.08 nats.
+    data of `tinyattn world`, the first example takes about three minutes on two cores of an Intel
+    Xeon, and ends with a loss of about 0.18 nats. With --recipe a5-hour, the corpus of A5,
+    assignment 5 of Stanford CS224N, takes about 37 minutes on two cores of an AMD EPYC, and the
+    loss ends at about 0.08 nats.
 
     \b
     tinyattn pretrain world/corpus.txt --recipe world
@@ -147,8 +155,8 @@ def pretrain(
     if not run.ranks.writes:
         return
     if all("\t" in line for line in documents_of(text)):
-        note(f"every line of {corpus} has a tab, like the pairs for finetune; the model was "
-             "trained on it as on a plain text")  # fmt: skip
+        note(f"every line of {corpus} has a tab, as in a file of questions and answers; that is "
+             "for tinyattn finetune")  # fmt: skip
     opt.note_dropped(trained.vocabulary, ["".join(pair) for pair in pairs or []])
     also = f" and {questions.name}" if questions else ""
     finish(run.folder, f"pretrained on {corpus.name}{also}", began=bar.began,
@@ -157,13 +165,13 @@ def pretrain(
 
 @click.command()
 @click.argument("pairs", type=FILE)
-@opt.option("--from", "start", type=FILE,
-            help="Run or checkpoint to start from; by default runs/pretrain.")  # fmt: skip
+@opt.option("--from", "start", type=FILE, show_default="runs/pretrain",
+            help="Run or checkpoint to start from.")  # fmt: skip
 @opt.option("--corpus", type=FILE,
             help="Train a new model without pretraining, in place of --from; this text file gives "
             "its vocabulary.")  # fmt: skip
 @opt.UNKNOWN
-@opt.stage_options("finetune", "that of --from; or fast")
+@opt.stage_options("finetune", "that of --from, or fast")
 def finetune(
     pairs: Path, start: Path | None, corpus: Path | None, unknown: str, **options: Any
 ) -> None:
@@ -174,8 +182,8 @@ def finetune(
     \b
       Where was Ada King born?<tab>London
 
-    With the 200 pairs of `tinyattn world` this takes about eight seconds on two cores, and ends
-    with a loss of about 0.001 nats. `tinyattn evaluate` prints the accuracy on held-out questions.
+    With the 200 pairs of `tinyattn world` this takes about ten seconds on two cores, and ends with
+    a loss of about 0.001 nats. `tinyattn evaluate` prints the accuracy on held-out questions.
 
     \b
     tinyattn finetune world/birth_train.tsv

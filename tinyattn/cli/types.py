@@ -90,7 +90,7 @@ def parse_penalties(penalties: tuple[str, ...]) -> dict[str, float]:
             if key not in known:
                 near = nearest(key, known, otherwise=False)
                 raise ValueError(
-                    f"want focus=WEIGHT, or near=WEIGHT,cap=SQUARE; got {brief(item)}{near}"
+                    f"needs focus=WEIGHT, or near=WEIGHT,cap=SQUARE; got {brief(item)}{near}"
                 )
             try:
                 found[key] = float(value)
@@ -116,7 +116,7 @@ def parse_settings(sets: tuple[str, ...]) -> dict[str, Any]:
         if not equals or "." not in key:
             home = home_of(key, ctx.info_name or "")
             near = f"; did you mean {home}=VALUE?" if home else ""
-            raise ValueError(f"want TABLE.KEY=VALUE; got {item!r}{near}")
+            raise ValueError(f"needs TABLE.KEY=VALUE; got {item!r}{near}")
         try:
             settings[key] = tomllib.loads(f"value = {value}")["value"]
         except tomllib.TOMLDecodeError:

@@ -31,9 +31,8 @@ WRONG = [Column(name, f"{{{name}}}") for name in ("question", "expected", "answe
 @click.command()
 @click.argument("pairs", type=FILE)
 @opt.option("--from", "start", type=FILE, default="runs/finetune", help="Run or checkpoint to ask.")
-@opt.option("--predictions", type=FILE,
-            help="File for the answers, one per line; by default predictions.tsv in the run "
-            "folder.")  # fmt: skip
+@opt.option("--predictions", type=FILE, show_default="predictions.tsv in the run folder",
+            help="File for the answers, one per line.")  # fmt: skip
 @opt.option("--wrong", is_flag=True, help="Print the wrong answers beside the expected ones.")
 @opt.option("--report", is_flag=True, help="Print an analysis of the errors; needs --train.")
 @opt.option("--train", type=FILE, help="For --report: the pairs of the finetuning.")
@@ -76,36 +75,38 @@ def evaluate(
     spare("--predictions", path, {"the questions": pairs, "the run of --from": start,
                                   "the pairs of --train": train,
                                   "the text of --corpus": corpus})  # fmt: skip
-    asked = read_answered(pairs, "; --wrong needs them") if wrong else read_pairs(pairs)
+    questions = read_answered(pairs, "; --wrong needs them") if wrong else read_pairs(pairs)
     if predictions is None:
-        check_questions(pairs, asked)
+        check_questions(pairs, questions)
     texts = _read_texts(pairs, train, corpus) if train else None
     trained = load_run(start, device=opt.open_device(device, workers))
     texts = _checked(trained, texts) if texts else None
     with write_errors():
         check_writable(path)
     with Progress() as bar:
-        bar.start(0, len(asked))
-        answers = evaluation.answer(trained, [q for q, _ in asked], unknown=unknown,
+        bar.start(0, len(questions))
+        answers = evaluation.answer(trained, [q for q, _ in questions], unknown=unknown,
                                     workers=workers, on_answers=bar.advance)  # fmt: skip
     save_predictions(path, answers)
-    opt.note_dropped(trained.vocabulary, [q for q, _ in asked])
-    if cut := sum(len(q) >= trained.model.max_length for q, _ in asked):
-        note(f"{cut} of {len(asked)} questions are longer than the model's context of "
+    opt.note_dropped(trained.vocabulary, [q for q, _ in questions])
+    if cut := sum(len(q) >= trained.model.max_length for q, _ in questions):
+        note(f"{cut} of {len(questions)} questions are longer than the model's context of "
              f"{trained.model.max_length} tokens; it gets only their ends")  # fmt: skip
     _note_untaught(trained, start)
-    opt.note_forms({pairs: asked, train: texts and texts[1], corpus: texts and texts[2]})
-    opt.note_alike(answers, [a or "" for _, a in asked])
-    result = score(answers, [a or "" for _, a in asked]) if asked[0][1] is not None else None
+    opt.note_forms({pairs: questions, train: texts and texts[1], corpus: texts and texts[2]})
+    opt.note_alike(answers, [a or "" for _, a in questions])
+    result = (
+        score(answers, [a or "" for _, a in questions]) if questions[0][1] is not None else None
+    )
     found = analyse_errors(texts[0], answers, *texts[1:]) if texts else None
-    facts: dict[str, Any] = result.as_dict() if result else {"total": len(asked)}
+    facts: dict[str, Any] = result.as_dict() if result else {"total": len(questions)}
     facts |= {"predictions": str(path)} | ({"report": found.as_dict()} if found else {})
-    lines = [f"correct: {result}" if result else f"{len(asked)} questions have no answers",
+    lines = [f"correct: {result}" if result else f"{len(questions)} questions have no answers",
              f"predictions: {path}"]  # fmt: skip
     if wrong:
         facts["wrong"] = [
             {"question": question, "expected": place, "answer": given}
-            for (question, place), given in zip(asked, answers, strict=True)
+            for (question, place), given in zip(questions, answers, strict=True)
             if given != place
         ]
         lines += table(facts["wrong"], WRONG) if facts["wrong"] else ["no wrong answers"]
@@ -117,7 +118,9 @@ def evaluate(
 def _note_untaught(trained: Trained, start: Path) -> None:
     """Print a note if a model has not been trained to answer questions."""
     if trained.about["stage"] == "pretrain" and not trained.about.get("questions"):
-        note(f"{start} was pretrained, but never taught to answer; use tinyattn finetune first")
+        of_text = trained.recipe.data.objective == "next"
+        what = "it continues a text: use `generate`" if of_text else "use `finetune` first"
+        note(f"{start} was never taught to answer questions; {what}")
 
 
 Texts = tuple[list[tuple[str, str]], list[tuple[str, str]], str]
@@ -139,7 +142,7 @@ def _checked(trained: Trained, texts: Texts) -> Texts:
 
     Raises: click.UsageError if the model was pretrained, but its corpus is not given.
     """
-    asked, train, corpus = texts
+    questions, train, corpus = texts
     train, same = as_taught(train, trained)
     read = pretrained_on(trained)
     if read and not corpus:
@@ -153,7 +156,7 @@ def _checked(trained: Trained, texts: Texts) -> Texts:
     if answers and not same:
         note("the model was finetuned on other pairs than those of --train; the counts of names "
              "refer to --train")  # fmt: skip
-    return asked, train, corpus
+    return questions, train, corpus
 
 
 @click.command()
@@ -176,9 +179,9 @@ def ask(question: str, start: Path, count: int, unknown: str, device: str) -> No
     tinyattn ask "Where was Ada King born?" --from runs/scratch --count 10
     """
     trained = load_run(start, device=opt.open_device(device))
+    _note_untaught(trained, start)
     answers = ask_model(trained, question, count=count, unknown=unknown)
     opt.note_dropped(trained.vocabulary, [question])
-    _note_untaught(trained, start)
     rows = [{"answer": one.text, "probability": one.probability} for one in answers]
     width = max(len(one.text) for one in answers)
     lines = [f"{one.text:{width}s}  {100 * one.probability:5.1f} %" for one in answers]
@@ -203,12 +206,12 @@ def baseline(pairs: Path, guess: str | None, train: Path | None) -> None:
     """
     if (guess is None) == (train is None):
         raise click.UsageError("give either --answer PLACE or --train PAIRS")
-    asked = read_answered(pairs, "; there is nothing to score")
+    questions = read_answered(pairs, "; there is nothing to score")
     if train is not None:
         known = read_answered(train)
         guess = most_common([answer for _, answer in known])
-        opt.note_forms({pairs: asked, train: known})
-    answers = [answer for _, answer in asked]
+        opt.note_forms({pairs: questions, train: known})
+    answers = [answer for _, answer in questions]
     guesses = [str(guess).rstrip()] * len(answers)  # space at the end does not count
     opt.note_alike(guesses, answers)
     result = score(guesses, answers)

@@ -31,7 +31,8 @@ def world(
     The corpus is about invented people, and the questions ask for their birthplaces. The files have
     the formats of A5, assignment 5 of Stanford CS224N: corpus.txt has one sentence per line;
     birth_train.tsv and birth_dev.tsv have a question, a tab and an answer per line;
-    birth_test_inputs.tsv, with --test, has questions only. The corpus contains all answers.
+    birth_test_inputs.tsv, with --test, has questions only. The corpus contains all answers. The
+    first example takes a second, and writes 1,200 lines and 300 questions.
 
     \b
     tinyattn world --out world

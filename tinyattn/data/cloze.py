@@ -56,9 +56,9 @@ class Cloze:
     """How documents become clozes.
 
     Args:
-        share: probability that an example is a cloze, if the document allows one, in 0..1.
+        probability: that an example is a cloze, if the document allows one, in 0..1.
         cue: largest number of words shown before a phrase; the number is random.
-        asked: largest number of phrases in one example; their number and choice are random.
+        phrases: largest number of phrases in one example; their number and choice are random.
         inline: probability that the title of a cloze is among other words, in 0..1: without full
             stop and MASK after it, and with up to two words before it.
         longest: largest number of tokens in title, cue and phrase together. A token is one
@@ -66,17 +66,17 @@ class Cloze:
     Raises: ValueError for a value out of range.
     """
 
-    share: float
+    probability: float
     cue: int
-    asked: int
+    phrases: int
     inline: float
     longest: int
 
     def __post_init__(self) -> None:
-        settle(self, above=("asked", "longest"))
-        if self.share > 1 or self.inline > 1:
+        settle(self, above=("phrases", "longest"))
+        if self.probability > 1 or self.inline > 1:
             raise ValueError(
-                f"cloze and inline must be in 0..1; got {self.share:g}, {self.inline:g}"
+                f"cloze and inline must be in 0..1; got {self.probability:g}, {self.inline:g}"
             )
 
     def gaps(self, text: str) -> Gaps | None:
@@ -117,7 +117,7 @@ class Cloze:
         """
         gap, room = np.array([mask]), self.longest + 2 - gaps.title
         pieces = []
-        for i in rng.permutation(len(gaps.phrases))[: int(rng.integers(self.asked)) + 1]:
+        for i in rng.permutation(len(gaps.phrases))[: int(rng.integers(self.phrases)) + 1]:
             phrase = gaps.phrases[i]
             shown = min(int(rng.integers(self.cue + 1)), len(phrase.cues))
             begin = phrase.cues[-shown] if shown else phrase.start

@@ -25,6 +25,8 @@ MARKED = re.compile(rf"(^|\t){MARK}+", re.MULTILINE)
 """Byte-order marks at the beginning of a line, or of a field in a table."""
 SPACED = re.compile(r"\S {2,}\S|\? +\S")
 """Two or more spaces between words, or spaces after a question mark: perhaps in place of a tab."""
+COMMA = re.compile(r"""\?["']? *[,;]""")
+"""A comma or semicolon after a question mark: perhaps a file of comma-separated values (CSV)."""
 
 
 def read_text(path: str | Path) -> str:
@@ -93,19 +95,23 @@ def read_pairs(path: str | Path) -> list[tuple[str, str | None]]:
     scorer removes it before it compares. All other space counts, as it does there.
 
     Raises: DataError for a line without a tab in a file that has tabs elsewhere, for a second tab,
-        for an empty question or answer, or for a table with spaces in place of its tabs.
+        for an empty question or answer, or for a table with spaces or commas in place of its tabs.
     """
     lines = read_text(path).split("\n")
     numbered = [(i, line) for i, line in enumerate(lines, 1) if line.strip()]
     if not any("\t" in line for _, line in numbered):
-        spaced = [(i, line) for i, line in numbered if SPACED.search(line)]
-        if 2 * len(spaced) > len(numbered):
-            number, line = spaced[0]
-            raise DataError(
-                f"{path}: line {number} has spaces where a tab should be, between question and "
-                f"answer: {line!r}; write a tab there, or, if the file has questions only, write "
-                "single spaces between words"
-            )
+        for pattern, found, otherwise in (
+            (COMMA, "a comma", "write nothing after the question mark"),
+            (SPACED, "spaces", "write single spaces between words"),
+        ):
+            alike = [(i, line) for i, line in numbered if pattern.search(line)]
+            if 2 * len(alike) > len(numbered):
+                number, line = alike[0]
+                raise DataError(
+                    f"{path}: line {number} has {found} where a tab should be, between question "
+                    f"and answer: {line!r}; write a tab there, or, if the file has questions only, "
+                    f"{otherwise}"
+                )
         return [(line, None) for _, line in numbered]
     pairs: list[tuple[str, str | None]] = []
     for number, line in numbered:

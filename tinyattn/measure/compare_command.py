@@ -36,15 +36,15 @@ def _lengths(ctx: click.Context, parameter: click.Parameter, text: str | None) -
 
 
 @click.command()
-@opt.option("--attention", "names", multiple=True, metavar="NAME[,OPTION=NUMBER]",
-        callback=named_attention,
-        help="Attention type to measure, such as bigbird or bigbird,block=16, or MODULE:CLASS; may "
-             "be repeated; default: all.")  # fmt: skip
+@opt.option("--attention", "names", multiple=True, metavar="NAME[,OPTION=NUMBER..]",
+        callback=named_attention, show_default="all",
+        help="Attention type to measure, such as bigbird,block=16, or MODULE:CLASS; may be "
+             "repeated.")  # fmt: skip
 @opt.option("--lengths", callback=_lengths, metavar="T,T,..",
-        help="Sequence lengths over which growth is measured; default: "
-             "256,512,1024,2048,4096.")  # fmt: skip
-@opt.option("--length", type=Amount(1, MOST_POSITIONS),
-        help="Sequence length of the comparison; default: longest of --lengths.")  # fmt: skip
+        show_default=",".join(map(str, LENGTHS)),
+        help="Sequence lengths over which growth is measured.")  # fmt: skip
+@opt.option("--length", type=Amount(1, MOST_POSITIONS), show_default="the longest of --lengths",
+        help="Sequence length of the comparison.")  # fmt: skip
 @opt.option("--width", default=64, type=Amount(), help="Width C (d_model).")
 @opt.option("--heads", default=4, type=Amount(), help="Heads, which must divide the width.")
 @opt.option("--rounds", default=5, type=Amount(),
@@ -60,7 +60,8 @@ def compare(
     """Compare attention types: the positions they attend to, their time and their memory.
 
     Whether a type can be causal is tested by changing inputs. Time and memory are measured with one
-    thread, for one attention block.
+    thread, for one attention block. This takes a minute; then, for example, BigBird has 0.27 times
+    the time of multi-head attention at 4,096 positions.
 
     \b
     tinyattn compare --picture attention.png

@@ -41,7 +41,7 @@ class Row:
     use: str
     parameters: int  # of a block for sequences of a model's default context length
     causal: bool  # whether it can be causal: no output depends on a later input
-    sees: str  # its uses: "causal", "bidirectional", or "both"
+    uses: str  # "causal", "bidirectional", or "both"
     hops: int | None  # layers until each position depends on all (causal: all earlier); None: never
     multiply_adds: str  # forward, as a formula
     multiply_adds_number: int  # at the length of the comparison
@@ -116,10 +116,10 @@ def compare(
             raise ValueError(
                 f"compare: {name} takes sequences of {most} positions at most; needs {max_length}"
             )
-    sights = {name: Sight(name, width, heads) for name in dict.fromkeys([*names, DENSE])}
-    wanted = [(name, True in sights[name].sees) for name in names]
+    subjects = {name: Subject(name, width, heads) for name in dict.fromkeys([*names, DENSE])}
+    wanted = [(name, True in subjects[name].depends) for name in names]
     dense = {causal: (DENSE, causal) for causal in USES}
-    entries = {key: _Contestant(sights[key[0]], key[1]) for key in [*wanted, *dense.values()]}
+    entries = {key: _Contestant(subjects[key[0]], key[1]) for key in [*wanted, *dense.values()]}
     rounds_at = {T: rounds * min(8, max(1, max(lengths) // T)) for T in {*lengths, length}}
     on_start(0, sum((1 + rounds_at[T]) * T for T in rounds_at) * len(entries))
     with one_thread(np):  # as in training, where each thread has sequences of its own
@@ -134,15 +134,15 @@ def compare(
     )
 
 
-class Sight:
-    """An attention type, and which inputs its outputs depend on, found by changing inputs."""
+class Subject:
+    """An attention type, and on which inputs its outputs depend, found by changing inputs."""
 
     def __init__(self, name: str, width: int, heads: int) -> None:
         self.name, self.width, self.heads = name, width, heads
         block = self.block(GPTConfig.context)
         narrow = new_block(name, 8, 2, GPTConfig.context)  # the same dependences, computed faster
         self.parameters = block.parameter_count()
-        self.sees = {causal: influence(narrow, GPTConfig.context, causal)
+        self.depends = {causal: influence(narrow, GPTConfig.context, causal)
                      for causal, use in USES.items() if use not in block.cannot}  # fmt: skip
 
     def block(self, max_length: int) -> AttentionBlock:
@@ -151,15 +151,15 @@ class Sight:
 
     def uses(self) -> list[bool]:
         """Its uses, as found: a use is causal if no output changes with a later input."""
-        future = {causal: np.triu(matrix, 1).any() for causal, matrix in self.sees.items()}
+        future = {causal: np.triu(matrix, 1).any() for causal, matrix in self.depends.items()}
         return [causal for causal in future if causal != future[causal]]
 
 
 class _Contestant:
     """One attention type in one use, and its measurements at each length."""
 
-    def __init__(self, sight: Sight, causal: bool) -> None:
-        self.sight, self.causal = sight, causal
+    def __init__(self, subject: Subject, causal: bool) -> None:
+        self.subject, self.causal = subject, causal
         self.seconds: dict[int, list[float]] = {}
         self.kept: dict[int, int] = {}  # bytes, at each length
         self.peak: dict[int, int] = {}
@@ -167,8 +167,8 @@ class _Contestant:
 
     def enter(self, length: int) -> None:
         """Create the block and the input of this length."""
-        rng, shape = np.random.default_rng(length), (1, length, self.sight.width)
-        self.block = self.sight.block(length)
+        rng, shape = np.random.default_rng(length), (1, length, self.subject.width)
+        self.block = self.subject.block(length)
         self.letters[length] = letters(self.block, length, self.causal)
         self.x = Tensor(rng.standard_normal(shape, np.float32), requires_grad=True)
         self.g = rng.standard_normal(shape, np.float32)
@@ -198,16 +198,16 @@ class _Contestant:
 
     def row(self, dense: _Contestant, lengths: list[int], length: int) -> Row:
         """The results, compared with dense attention in the same use."""
-        sight, block, values = self.sight, self.block, self.letters[length]
-        uses, layers = sight.uses(), hops(sight.sees[self.causal])
+        subject, block, values = self.subject, self.block, self.letters[length]
+        uses, layers = subject.uses(), hops(subject.depends[self.causal])
         medians = {T: statistics.median(taken) for T, taken in self.seconds.items()}
         wanted = layers[np.tri(len(layers), dtype=bool)] if self.causal else layers
         return Row(
-            name=sight.name,
+            name=subject.name,
             use=USES[self.causal],
-            parameters=sight.parameters,
+            parameters=subject.parameters,
             causal=True in uses,
-            sees="both" if len(uses) == 2 else "".join(USES[use] for use in uses),
+            uses="both" if len(uses) == 2 else "".join(USES[use] for use in uses),
             hops=int(wanted.max()) if wanted.min() >= 0 else None,
             multiply_adds=block.multiply_adds,
             multiply_adds_number=round(formula_value(block.multiply_adds, values)),

@@ -51,7 +51,7 @@ def as_table(comparison: Comparison) -> str:
     columns = [
         Column("attention type", "{title}"),
         Column("parameters", "{parameters:,}", ">"),
-        Column("uses", lambda row: row["sees"] or "neither", ">"),
+        Column("uses", lambda row: row["uses"] or "neither", ">"),
         Column("hops", lambda row: "never" if row["hops"] is None else str(row["hops"]), ">"),
         Column("time", lambda row: f"{1e3 * row['seconds'][T]:,.1f} ms", ">"),
         Column("time/dense", "{step_ratio:.3f}", ">"),

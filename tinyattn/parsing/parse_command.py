@@ -35,9 +35,9 @@ from tinyattn.tasks.runs import RUN_FILES
 @opt.PENALTY
 @opt.option("--from", "start", type=FILE,
         help="Run whose parser is scored on TREEBANK; nothing is trained.")  # fmt: skip
-@opt.option("--epochs", type=Amount(),
-        help=f"Passes over the training sentences; default: {SETTINGS.epochs}.")  # fmt: skip
-@opt.option("--out", type=FOLDER, help="Folder for the runs; default: none is kept.")
+@opt.option("--epochs", type=Amount(), show_default=str(SETTINGS.epochs),
+        help="Passes over the training sentences.")  # fmt: skip
+@opt.option("--out", type=FOLDER, help="Folder for the runs. Without it, none is kept.")
 @opt.RUN
 def parse(
     treebank: Path, attention: str | None, penalties: tuple[str, ...], start: Path | None,

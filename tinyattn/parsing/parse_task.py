@@ -44,7 +44,7 @@ class Parsing(Task):
         return replace(
             job, about=job.about | more, tables=tables, table="pretrain",
             decides=[("pretrain", "batch"), ("pretrain", "shuffle")],
-            texts=job.texts | {"data": "other trees to learn from"},
+            must_match=job.must_match | {"data": "other trees to learn from"},
         )  # fmt: skip
 
     def measure(self, job: Job) -> Callable[[], dict[str, float]]:

@@ -111,7 +111,7 @@ def parser_job(
     return Job(
         model, data, parser_loss(model, penalty), settings,
         {"stage": PARSE, **tables, "vocabulary": vocabulary.as_lists()}, tables, "train",
-        decides=[("train", "batch")], texts={"vocabulary": "other words, tags or relations"},
+        decides=[("train", "batch")], must_match={"vocabulary": "other words, tags or relations"},
     )  # fmt: skip
 
 

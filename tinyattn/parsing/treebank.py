@@ -33,11 +33,11 @@ so that the parser learns to parse unknown words (Kiperwasser and Goldberg 2016,
 
 
 def split(
-    documents: list[list[Sentence]], *, seed: int, share: float = HELD_OUT
+    documents: list[list[Sentence]], *, seed: int, fraction: float = HELD_OUT
 ) -> tuple[list[Sentence], list[Sentence]]:
     """The training sentences and the held-out ones, both from whole documents.
 
-    Args: share: the fraction of the documents that is held out.
+    Args: fraction: of the documents, to be held out.
     Raises: DataError if there are less than two documents.
     """
     if len(documents) < 2:
@@ -46,7 +46,7 @@ def split(
             "more documents with `# newdoc`"
         )
     order = generator(seed).permutation(len(documents))
-    held = min(max(1, round(share * len(documents))), len(documents) - 1)
+    held = min(max(1, round(fraction * len(documents))), len(documents) - 1)
     parts = [sorted(order[held:]), sorted(order[:held])]
     train, test = ([s for i in part for s in documents[i]] for part in parts)
     return train, test

@@ -20,9 +20,9 @@ def as_table(report: Report) -> str:
         "invented": "invented: in no training text",
         "empty": "empty",
     }
-    shares = report.shares()
+    counts = report.counts()
     lines = [_line("answers", "of all", "", "95 % interval")]
-    lines += [_line(f"  {names[kind]}", *_share(share)) for kind, share in shares.items()]
+    lines += [_line(f"  {names[kind]}", *_cells(count)) for kind, count in counts.items()]
     if report.inventions:
         more = len(report.inventions) - SHOWN
         shown = ", ".join(map(repr, report.inventions[:SHOWN]))
@@ -31,7 +31,7 @@ def as_table(report: Report) -> str:
     for group in report.groups:
         range_ = f"{group.fewest:,} to " * (group.fewest < group.most)
         times, places = _count(group.most, "time"), _count(group.places, "place")
-        lines.append(_line(f"  {range_}{times} ({places})", *_share(group.score)))
+        lines.append(_line(f"  {range_}{times} ({places})", *_cells(group.score)))
     lines.append(_line("answers that equal the birthplace of", "", "mean", "95 % range",
                        "permutation"))  # fmt: skip
     lines.append(_line("the most similar training name", "answers", "by chance", "by chance",
@@ -45,11 +45,11 @@ def _count(number: int, thing: str) -> str:
     return f"{number:,} {thing}{'s' * (number != 1)}"
 
 
-def _line(name: str, count: str, share: str, interval: str, p: str = "") -> str:
-    return f"{name:41s}{count:>16s}{share:>12s}{interval:>18s}{p:>13s}".rstrip()
+def _line(name: str, count: str, percent: str, interval: str, p: str = "") -> str:
+    return f"{name:41s}{count:>16s}{percent:>12s}{interval:>18s}{p:>13s}".rstrip()
 
 
-def _share(score: Score) -> tuple[str, str, str]:
+def _cells(score: Score) -> tuple[str, str, str]:
     low, high = score.interval
     return (f"{score.correct:,} of {score.total:,}", f"{100 * score.accuracy:.1f} %",
             f"{100 * low:.1f} to {100 * high:.1f} %")  # fmt: skip

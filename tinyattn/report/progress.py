@@ -34,6 +34,10 @@ class Progress:
         return self
 
     def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the bar, so that what is printed next begins on a line of its own."""
         if self._bar is not None:
             self._bar.close()
 
@@ -52,7 +56,7 @@ class Progress:
 
     def start(self, done: int, total: int) -> None:
         """Start a new bar, at `done` of `total` steps."""
-        self.__exit__()
+        self.close()
         self._bar = tqdm(total=total, initial=done, desc=self._what or None,
                          disable=not _on_a_terminal(), dynamic_ncols=True)  # fmt: skip
 

@@ -7,7 +7,7 @@ from tinyattn.tasks.knowledge import Trained, finetuning, language_model_loss, p
 from tinyattn.tasks.recipe import Recipe, load_recipe
 from tinyattn.tasks.lock import alone_in
 from tinyattn.tasks.runs import load, load_run
-from tinyattn.tasks.texts import TextTask
+from tinyattn.tasks.text_task import TextTask
 from tinyattn.tasks.running import RunOptions, finetune, pretrain, train
 from tinyattn.tasks.evaluation import Score, answer, score
 from tinyattn.tasks.similarity import Probe, nearest, probe

@@ -24,7 +24,7 @@ from tinyattn.training.metrics import METRICS
 from tinyattn.training.settings import SettingError
 
 WAY_BACK = {"bilinear": "multihead", "multihead": "bilinear"}
-TEXTS = 8
+SEQUENCES = 8
 """Number of random sequences, as long as the context, on which the models are compared."""
 
 
@@ -59,7 +59,7 @@ def convert(trained: Trained, to: str, folder: Path) -> Conversion:
         same.attention = _converted(layer.attention)
         again.attention = _converted(same.attention)
     config = replace(trained.model.config, attention=to)
-    ids = np.random.default_rng(0).integers(config.vocabulary, size=(TEXTS, config.context))
+    ids = np.random.default_rng(0).integers(config.vocabulary, size=(SEQUENCES, config.context))
     with no_grad():
         logits = [model(ids).numpy() for model in (first, second, third)]
     arrays = {name: array.astype(np.float32) for name, array in second.state().items()}

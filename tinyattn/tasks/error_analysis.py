@@ -70,8 +70,8 @@ class Report:
     wrong: Probe
     expected: Probe
 
-    def shares(self) -> dict[str, Score]:
-        """Each kind of answer, out of all answers."""
+    def counts(self) -> dict[str, Score]:
+        """Each kind of answer: its number among all answers."""
         seen, n = self.taught + self.read, self.score.total
         counts = {
             "right": self.score.correct,
@@ -85,14 +85,14 @@ class Report:
 
     def as_dict(self) -> dict[str, Any]:
         """The result as a dictionary for JSON; other programs use its keys."""
-        shares = {}
-        for kind, share in self.shares().items():
-            low, high = share.interval
-            count = {"count": share.correct, "share": share.accuracy}
-            shares[kind] = {**count, "low": low, "high": high}
+        answers = {}
+        for kind, number in self.counts().items():
+            low, high = number.interval
+            found = {"count": number.correct, "fraction": number.accuracy}
+            answers[kind] = {**found, "low": low, "high": high}
         probes = {"wrong_answers": asdict(self.wrong), "expected_places": asdict(self.expected)}
         return {
-            "answers": shares,
+            "answers": answers,
             "inventions": self.inventions,
             "by_frequency": [group.as_dict() for group in self.groups],
             "nearest_name": probes,

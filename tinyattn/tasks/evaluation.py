@@ -24,7 +24,7 @@ from tinyattn.tasks.knowledge import Trained, pretraining
 from tinyattn.tasks.recipe import Recipe
 from tinyattn.tasks.runs import PREDICTIONS
 from tinyattn.tasks.task import Job
-from tinyattn.tasks.texts import TextTask
+from tinyattn.tasks.text_task import TextTask
 from tinyattn.training.checkpoint import write_errors
 
 ANSWER_STEPS = 32
@@ -147,17 +147,17 @@ def prompt_of(vocabulary: Vocabulary, question: str, unknown: str = "error") -> 
     return np.append(ids, vocabulary.mask)
 
 
-def check_questions(path: str | Path, asked: Sequence[tuple[str, str | None]]) -> None:
+def check_questions(path: str | Path, pairs: Sequence[tuple[str, str | None]]) -> None:
     """Check that each line has an answer or ends with a question mark, so that the lines of other
     texts never replace a run's predictions.
 
     Raises: DataError with the first line that has neither.
     """
-    for line, place in asked:
+    for line, place in pairs:
         if place is None and not line.rstrip().endswith(QUESTION_MARKS):
             raise DataError(
-                f"{path}: has no tabs with answers, and no question mark after {line[-40:]!r}; "
-                "give pairs, or questions; if these are questions, name a file for their answers "
+                f"{path}: a line has no tab with an answer and does not end with a question mark: "
+                f"{line[-40:]!r}; if these are questions all the same, name a file for the answers "
                 "with --predictions FILE"
             )
 

@@ -109,7 +109,7 @@ class DocumentExamples(Examples):
     def example(self, index: int, rng: np.random.Generator) -> Example:
         """A random example from document `index`."""
         document, gaps = self.documents[index], self.gaps[index] if self.cloze else None
-        if self.cloze and gaps and rng.random() < self.cloze.share:
+        if self.cloze and gaps and rng.random() < self.cloze.probability:
             return self.cloze(document, gaps, self.mask, rng)
         sequence = self.corruption(document, self.mask, rng, space=self.space)
         return sequence[:-1], sequence[1:]

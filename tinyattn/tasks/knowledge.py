@@ -41,10 +41,13 @@ if TYPE_CHECKING:
     from tinyattn.training.settings import TrainSettings
 
 WINDOWS = 64  # most windows (pieces of one context length) for a validation loss
-TEXTS = {"vocabulary": "another vocabulary", "data": "another text to learn from",
-         "questions": "other questions among its examples",
-         "pretrained_on": "another pretraining text"}  # fmt: skip
-"""What must be the same to resume a run, and the words for an error message; see `Job.texts`."""
+MUST_MATCH = {
+    "vocabulary": "another vocabulary",
+    "data": "another text to learn from",
+    "questions": "other questions among its examples",
+    "pretrained_on": "another pretraining text",
+}
+"""What must be the same to resume a run, with the words for an error; see `Job.must_match`."""
 
 
 @dataclass
@@ -183,7 +186,7 @@ def language_model_job(
     decides += [(name, key) for name in stage_tables for key in ("batch", "shuffle")]
     return Job(
         model, data, language_model_loss(model, recipe.penalty), settings, about, tables, table,
-        decides, TEXTS, held_out, documents * model.config.context,
+        decides, MUST_MATCH, held_out, documents * model.config.context,
     )  # fmt: skip
 
 

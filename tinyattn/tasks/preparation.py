@@ -57,15 +57,15 @@ def document_examples(
             f"the corpus has {len(text)} characters, not more than one context of {context}; "
             "use a longer text or a smaller model.context"
         )
-    needed = corruption.longest + (2 if cloze.share else 1)
+    needed = corruption.longest + (2 if cloze.probability else 1)
     if needed > context:
         raise DataError(
             f"data.longest {corruption.longest} needs a model.context of at least {needed}, and "
             f"an attention type that allows it; got {context}"
         )
     lines = documents_of(text, blank_lines=recipe.data.blank_lines)
-    gaps: list[Gaps | None] = [cloze.gaps(line) if cloze.share else None for line in lines]
-    if cloze.share and not any(gaps):
+    gaps: list[Gaps | None] = [cloze.gaps(line) if cloze.probability else None for line in lines]
+    if cloze.probability and not any(gaps):
         raise DataError(
             "data.cloze needs documents that begin with a title and a full stop, followed by a "
             "phrase with a capital letter; set data.cloze to 0 for this corpus"

@@ -18,6 +18,7 @@ from tinyattn.tasks.running import RunOptions, finetune, pretrain
 from tinyattn.tasks.runs import held_runs
 
 Row = tuple[str, Score]
+HEADINGS = "birthplaces of held-out people     correct   accuracy    95 % interval"
 
 
 def quickstart(
@@ -26,6 +27,7 @@ def quickstart(
     *,
     overwrite: bool = False,
     say: Callable[[str], None] = lambda text: None,
+    on_row: Callable[[Row], None] = lambda row: None,
 ) -> tuple[list[Row], float]:
     """Run the job in `options.folder`; returns the rows of the table and the time in seconds.
 
@@ -34,7 +36,14 @@ def quickstart(
     Args:
         overwrite: whether to replace earlier files and runs in the folder.
         say: called with the name of each part of the job when it begins.
+        on_row: called with each row when it is computed.
     """
+    rows: list[Row] = []
+
+    def add(name: str, found: Score) -> None:
+        rows.append((name, found))
+        on_row(rows[-1])
+
     began = time.perf_counter()
     at = {
         name: replace(options, folder=options.folder / name)
@@ -45,17 +54,17 @@ def quickstart(
         world.save(options.folder / "world", overwrite=overwrite)
         places = [place for _, place in world.dev]
         guess = most_common([place for _, place in world.train])
-        rows = [("most common place", score([guess] * len(places), places))]
+        add("most common place", score([guess] * len(places), places))
         say("scratch")
         scratch = finetune(world.train, recipe, at["scratch"], text=world.corpus)
         found = examined(scratch, world.dev, at["scratch"].folder, options.workers)
-        rows.append(("without pretraining", found))
+        add("without pretraining", found)
         say("pretrain")
         pretrained = pretrain(world.corpus, recipe, at["pretrain"])
         say("finetune")
         finetuned = finetune(world.train, recipe, at["finetune"], start=pretrained)
         found = examined(finetuned, world.dev, at["finetune"].folder, options.workers)
-        rows.append(("pretrained", found))
+        add("pretrained", found)
     return rows, time.perf_counter() - began
 
 
@@ -64,13 +73,9 @@ def as_dict(rows: list[Row], seconds: float) -> dict[str, Any]:
     return {"rows": [{"name": name, **s.as_dict()} for name, s in rows], "seconds": seconds}
 
 
-def as_table(rows: list[Row], seconds: float) -> str:
-    """The result as a printed table."""
-    lines = ["birthplaces of held-out people     correct   accuracy    95 % interval"]
-    for name, s in rows:
-        low, high = s.interval
-        lines.append(
-            f"  {name:27s}{s.correct:6d} of {s.total:<6d}{100 * s.accuracy:6.1f} %"
-            f"{100 * low:8.1f} to {100 * high:.1f} %"
-        )
-    return "\n".join([*lines, f"{seconds:.0f} seconds"])
+def line(row: Row) -> str:
+    """A row of the table."""
+    name, s = row
+    low, high = s.interval
+    return (f"  {name:27s}{s.correct:6d} of {s.total:<6d}{100 * s.accuracy:6.1f} %"
+            f"{100 * low:8.1f} to {100 * high:.1f} %")  # fmt: skip

@@ -34,9 +34,9 @@ class DataSettings:
     truncate: float = 1.0
     shortest: int = 4
     words: int = 0
-    cloze: float = 0.0  # share of clozes; see tinyattn.data.Cloze for these four
+    cloze: float = 0.0  # probability of a cloze; see tinyattn.data.Cloze for these four
     cue: int = 3
-    asked: int = 3
+    phrases: int = 3
     inline: float = 0.0
     length: int = 0  # tokens counted per example; 0: the context length
     blank_lines: bool = False  # whether an empty line is a document of its own
@@ -52,7 +52,9 @@ class DataSettings:
                 f"objective 'next' has no clozes; got cloze {self.cloze}: set data.cloze to 0"
             )
         if self.inline and not self.cloze:
-            raise ValueError(f"inline {self.inline} is a share of the clozes; set data.cloze too")
+            raise ValueError(
+                f"inline {self.inline} is a fraction of the clozes; set data.cloze too"
+            )
         if not 0 <= self.validation < 1:
             raise ValueError(f"validation must be at least 0 and below 1; got {self.validation}")
         self.corruption()
@@ -72,7 +74,7 @@ class DataSettings:
 
     def clozes(self) -> Cloze:
         """The cloze settings. Raises: ValueError for a setting out of range."""
-        return Cloze(self.cloze, self.cue, self.asked, self.inline, self.longest)
+        return Cloze(self.cloze, self.cue, self.phrases, self.inline, self.longest)
 
 
 @dataclass(frozen=True)

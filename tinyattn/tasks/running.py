@@ -127,7 +127,7 @@ def _differences(job: Job, seed: int, begun: Run) -> list[str]:
         f"another {key} ({old}, not {new})" for key, (new, old) in values.items() if old != new
     ]
     return found + [
-        name for key, name in job.texts.items() if now.get(key, "") != then.get(key, "")
+        name for key, name in job.must_match.items() if now.get(key, "") != then.get(key, "")
     ]
 
 

@@ -14,6 +14,7 @@ begun again.
 
 from __future__ import annotations
 
+import difflib
 import os
 import tomllib
 from collections.abc import Iterable, Iterator
@@ -39,6 +40,9 @@ from tinyattn.training.settings import SettingError
 CONFIG, PREDICTIONS, CURVES = "config.toml", "predictions.tsv", "curves.png"
 RUN_FILES = CONFIG, METRICS, CHECKPOINT, PREDICTIONS, CURVES
 
+SUGGESTED = 4
+"""Number of runs that the error for a wrong folder names at most."""
+
 HEADER: dict[str, type] = {"stage": str, "seed": int, "step": int, "steps": int, "model": dict}
 """The keys of every checkpoint's header, with their types."""
 
@@ -50,8 +54,11 @@ def load(path: str | Path, *, device: str = "cpu") -> Run:
     """
     file = checkpoint_in(path)
     if not file.exists():
-        raise CheckpointError(f"{file}: no such file; run `tinyattn quickstart`, or train a model "
-                              "there, or name another run with --from")  # fmt: skip
+        near = " or ".join(_runs_near(Path(path)))
+        what_to_do = f"did you mean {near}?" if near else (
+            "run `tinyattn quickstart`, or train a model there, or name another run with --from"
+        )  # fmt: skip
+        raise CheckpointError(f"{file}: no such file; {what_to_do}")
     saved = checkpoint.load(file)
     check_header(file, saved.about, HEADER)
     try:
@@ -66,6 +73,13 @@ def load(path: str | Path, *, device: str = "cpu") -> Run:
         raise CheckpointError(f"{file}: does not fit this program: {error}") from error
     run.model.to(device)
     return run
+
+
+def _runs_near(path: Path) -> list[str]:
+    """The runs in a folder that is no run itself, or one beside it with a similar name."""
+    inside = sorted(str(file.parent) for file in path.glob(f"*/{CHECKPOINT}"))
+    beside = [str(file.parent) for file in path.parent.glob(f"*/{CHECKPOINT}")]
+    return inside[:SUGGESTED] or difflib.get_close_matches(str(path), beside, n=1)
 
 
 def load_run(path: str | Path, *, device: str = "cpu") -> Trained:

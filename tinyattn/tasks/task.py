@@ -41,8 +41,8 @@ class Job:
         tables: the settings that the run's configuration file contains, table by table.
         table: the name of the table that contains `settings`.
         decides: table and key of each setting that decides which examples a step gets.
-        texts: other keys of `about` whose values must be the same to resume a run, each with the
-            words for an error message.
+        must_match: other keys of `about` whose values must be the same to resume a run, each with
+            the words for an error message.
         held_out: a batch for validation; its loss is measured now and then during the run.
         corpus_tokens: see `TrainSettings.make_schedule`.
     """
@@ -55,7 +55,7 @@ class Job:
     tables: dict[str, dict[str, Any]]
     table: str
     decides: Sequence[tuple[str, str]]
-    texts: dict[str, str]
+    must_match: dict[str, str]
     held_out: Batch | None = None
     corpus_tokens: int = 0
 

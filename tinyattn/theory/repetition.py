@@ -50,7 +50,7 @@ class Trigram:
         _check_words("Trigram", [first, second], self.embeddings.shape[0])
         return ops.matmul(self.embeddings, self.queries[first, second])
 
-    def text(
+    def stream(
         self, first: int, second: int, *, temperature: float = 0.0, seed: int = 0
     ) -> Iterator[int]:
         """The two words and the words generated after them, without end; temperature is 1/β.
@@ -67,13 +67,13 @@ class Trigram:
             first, second = second, int(drawn[0])
             yield second
 
-    def write(
+    def generate(
         self, first: int, second: int, count: int, *, temperature: float = 0.0, seed: int = 0
     ) -> list[int]:
         """The two words and `count` generated ones. Raises: ValueError for a count below 0."""
         if count < 0:
-            raise ValueError(f"Trigram.write: count must be at least 0; got {count}")
-        return [*islice(self.text(first, second, temperature=temperature, seed=seed), count + 2)]
+            raise ValueError(f"Trigram.generate: count must be at least 0; got {count}")
+        return [*islice(self.stream(first, second, temperature=temperature, seed=seed), count + 2)]
 
 
 def table_model(follows: np.ndarray, embeddings: np.ndarray, device: str = "cpu") -> Trigram:

@@ -21,7 +21,7 @@ from tinyattn.training.metrics import METRICS, Log
 from tinyattn.training.optimizers import Optimizer
 from tinyattn.training.ranks import ALONE, Ranks
 from tinyattn.training.settings import TrainSettings, matmul_precision
-from tinyattn.training.signals import Interrupted, named, stop_asked
+from tinyattn.training.signals import Interrupted, named, stop_requested
 from tinyattn.training.step import Loss, Step, StepResult
 from tinyattn.workers import NoThreads, check_alone
 
@@ -104,7 +104,7 @@ class Fit:
         take = step(xp, loss, optimizers, seed=self.seed, clip=settings.clip, workers=self.workers,
                     ranks=ranks)  # fmt: skip
         places = [self.folder / name for name in (CHECKPOINT, METRICS)] + [*self.beside]
-        with stop_asked() as asked, matmul_precision(xp, settings.matmul_precision), take:
+        with stop_requested() as requested, matmul_precision(xp, settings.matmul_precision), take:
             there = are_there(places, ranks)
             log = Log(self.folder, start, self.beside, writes=ranks.writes,
                       waits=there and resume is None)  # fmt: skip
@@ -115,7 +115,7 @@ class Fit:
                 self._note(log, result, learning_rate, total, data.batches_per_epoch)
 
             def stop() -> int:
-                return ranks.any_of(asked())
+                return ranks.any_of(requested())
 
             with keeper.failures():
                 taken = train(take, data, schedule, start, total, log=note, keep=keeper, stop=stop)

@@ -31,7 +31,7 @@ class Interrupted(Exception):
 
 
 @contextmanager
-def stop_asked() -> Iterator[Callable[[], int]]:
+def stop_requested() -> Iterator[Callable[[], int]]:
     """A context manager that records these signals, except those that the caller handles.
 
     It yields a function that returns the number of the first signal that arrived, or 0. A second

@@ -51,7 +51,7 @@ def predicts_the_next(lab: Lab, V: int) -> Finding:
     """The model has a distribution of the third word for each pair; greedy text takes its mode."""
     model = random_model(lab, V)
     scores = np.einsum("abi,wi->abw", model.queries.numpy(), model.embeddings.numpy())
-    first, second, third = model.write(0, V - 1, 1)
+    first, second, third = model.generate(0, V - 1, 1)
     p = model.probabilities(first, second).numpy()
     return every(
         equal("P", p, by_hand(scores[0, V - 1])),
@@ -77,21 +77,21 @@ def zero_and_infinity(lab: Lab, scores: tuple[int, ...], beta: float) -> Finding
 def must_come_again(lab: Lab, V: int, temperature: float) -> Finding:
     """V² + 2 words contain a bigram twice; a de Bruijn table needs all of them, with I = 2."""
     most, model = V**2 + 2, random_model(lab, V)
-    hot = first_repeat(model.write(0, 0, V**2, temperature=temperature, seed=V))
+    hot = first_repeat(model.generate(0, 0, V**2, temperature=temperature, seed=V))
     free = first_repeat(lab.rng.integers(V, size=most).tolist())
     longest = table_model(de_bruijn_table(V), on_a_circle(V), lab.device)
     return every(
         fact(hot is not None, f"again after {hot} words", f"no bigram twice in {most} words"),
         fact(free is not None, f"random words: after {free}", f"not in {most} random words"),
-        equal("de Bruijn table: after", first_repeat(longest.text(0, 0)), most),
-        equal("its preperiod and period", loop(longest.text(0, 0)), (0, V**2)),
+        equal("de Bruijn table: after", first_repeat(longest.stream(0, 0)), most),
+        equal("its preperiod and period", loop(longest.stream(0, 0)), (0, V**2)),
     )
 
 
 def goes_round(lab: Lab, V: int, ties: bool) -> Finding:
     """If equal pairs have equal successors, the text is a loop from the first repeated pair."""
     model, start = random_model(lab, V, ties), lab.rng.integers(V, size=2)
-    text = model.write(int(start[0]), int(start[1]), 3 * V**2)
+    text = model.generate(int(start[0]), int(start[1]), 3 * V**2)
     scores = model.queries.numpy() @ model.embeddings.numpy().T
     best = [int(scores[a, b].argmax()) for a, b in pairwise(text[:-1])]
     found = loop(text)
@@ -140,7 +140,7 @@ def cold(lab: Lab, scores: tuple[float, ...], beta: float) -> Finding:
 
 def repeats_for_ever(lab: Lab, scores: tuple[float, ...], temperature: float) -> Finding:
     """At a temperature of nearly 0, text is a loop from the first repeated bigram."""
-    text = model_of(lab, scores).write(0, 0, 60, temperature=temperature)
+    text = model_of(lab, scores).generate(0, 0, 60, temperature=temperature)
     found = loop(text)
     assert found is not None
     before, period = found

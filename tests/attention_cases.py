@@ -1,4 +1,4 @@
-"""The test data of an attention type: one file for each type in tests/attention/kinds/.
+"""The test data of an attention type: one file for each type in tests/attention/cases/.
 
 The file of `random-synthesizer` is random_synthesizer.py. It must have
 
@@ -23,7 +23,7 @@ from formulas import Parameters, linear, split
 from tinyattn.attention import ARRANGEMENTS, ATTENTION
 from tinyattn.models import ATTENTION_TYPES
 
-FOLDER = Path(__file__).parent / "attention" / "kinds"
+FOLDER = Path(__file__).parent / "attention" / "cases"
 
 
 def values(p: Parameters, block: Any, x: Any, padded: Any) -> Any:
@@ -54,14 +54,14 @@ def about(name: str) -> Any:
     if not file.exists():
         raise AssertionError(
             f"attention {name!r} has no tests: write {file}, with {', '.join(sorted(needed))}, as "
-            "tests/kinds.py explains; multihead.py beside it is the shortest"
+            "tests/attention_cases.py explains; multihead.py beside it is the shortest"
         )
-    spec = importlib.util.spec_from_file_location(f"kinds_{file.stem}", file)
+    spec = importlib.util.spec_from_file_location(f"case_{file.stem}", file)
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     missing = sorted(needed - vars(module).keys())
-    assert not missing, f"{file} has no {', '.join(missing)}: see tests/kinds.py"
+    assert not missing, f"{file} has no {', '.join(missing)}: see tests/attention_cases.py"
     found = SimpleNamespace(**{**DEFAULTS, **vars(module)})
     found.COUNTED = found.COUNTED or found.OPTIONS
     return found
