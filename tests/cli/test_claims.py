@@ -26,7 +26,7 @@ def test_json(as_json: AsJson) -> None:
     assert all(row["ok"] and row["statement"] and row["found"] for row in found["rows"])
     (erratum,) = found["errata"]
     assert erratum["id"] == "S000-a.2" and erratum["verdict"] == "FALSE"
-    assert erratum["counterexample"] == "scores = (0.1, 0): α_j 0.525 instead of 1"
+    assert erratum["counterexample"] == "scores = (0.1, 0): α_j = 0.525 instead of 1"
     assert erratum["where"] == "sheet 000, line 44"
     assert found["unexpected"] == 0
 
@@ -65,7 +65,7 @@ def test_text(tinyattn: Any) -> None:
     shown = tinyattn("claims", "--sheet", "002", "--verdict", "false", "--draws", 1).stdout
     assert re.search(r"^S002-a\.2 +FALSE  confirmed  if scores are not negative", shown, re.M)
     assert re.search(r"^S002-a\.2 +FALSE, sheet 002, line 7$", shown, re.M)
-    assert " but  scores = (10, 9.9): α_j 0.525 instead of 1\n" in shown
+    assert " but  scores = (10, 9.9): α_j = 0.525 instead of 1\n" in shown
     assert max(map(len, shown.splitlines())) <= 100
     assert "\nFALSE: fails on every such range" in shown
     assert shown.rstrip().endswith("unexpected: 0")
@@ -81,7 +81,7 @@ def test_one_claim_in_full(tinyattn: Any) -> None:
 
 def test_a_remark_is_listed_apart_and_checked_by_arithmetic(tinyattn: Any) -> None:
     shown = tinyattn("claims", "--id", "s004-PTS").stdout
-    assert re.search(r"found +points of \(a\) by items 5;", shown)
+    assert re.search(r"found +points of \(a\) by items = 5;", shown)
     assert "source          sheet 004, lines 15-128 (words of the assignment)" in shown
     assert shown.endswith("\n\n1 remark: 1 TYPO\nunexpected: 0\n")
     shown = tinyattn("claims", "--sheet", "004", "--verdict", "typo", "--draws", 1).stdout
@@ -94,7 +94,7 @@ def test_a_wrong_remark_is_a_failure(tinyattn: Any, monkeypatch: pytest.MonkeyPa
     wrong = replace(REMARKS["S002-3.f"], check=lambda: share(60, 12.5, 9.44, 15.14))
     monkeypatch.setitem(REMARKS, "S002-3.f", wrong)
     shown = tinyattn("claims", "--id", "S002-3.f", status=1).stdout
-    assert "60 of 500 in % 12 instead of 12.5" in shown and shown.endswith("unexpected: 1\n")
+    assert "60 of 500 in % = 12 instead of 12.5" in shown and shown.endswith("unexpected: 1\n")
     shown = tinyattn("claims", "--sheet", "002", "--verdict", "true", status=1).stdout
     assert re.search(r"^S002-3\.f +TRUE  UNEXPECTED", shown, re.M)
 
@@ -119,7 +119,7 @@ def test_page(tinyattn: Any, tmp_path: Path) -> None:
 
     Tags().feed(text)
     assert not opened
-    assert "scores = (0.1, 0): α_j 0.525 instead of 1" in text and "S004-pts*" in text
+    assert "scores = (0.1, 0): α_j = 0.525 instead of 1" in text and "S004-pts*" in text
     assert "http" not in text and "<script" not in text
 
 

@@ -3,7 +3,7 @@
 It tests the code for GPUs on computers without a GPU. CuPy's own code is unchanged: it checks
 arguments, chooses dtypes, and writes CUDA C++ for each call. Everything below it is replaced: the
 functions of CUDA (functions.py), the compiler of kernels, by g++ (compiler.py, language.h), the
-threads of a thread block (threads.cpp), and matrix products (products.py).
+threads of a thread block (threads.cpp), and matrix products (cublas.py).
 
     start()                 # before cupy is imported
     import cupy
@@ -60,11 +60,11 @@ def start() -> None:
     os.environ.setdefault("CUPY_CACHE_DIR", str(Path.home() / ".cache" / "tinyattn-cuda-on-cpu"))
     from cupy_backends.cuda.api import driver, runtime
 
-    from cuda_on_cpu import compiler, products
+    from cuda_on_cpu import compiler, cublas
 
     put_into(runtime)
     put_into(driver)
-    products.put_in_place()
+    cublas.put_in_place()
     compiler.put_in_place()
 
 

@@ -28,7 +28,7 @@ class BigBird(MultiHead):
     Forward: as multi-head attention, where a query in block i attends to the keys in the blocks
              that `pattern` lists for i, and the first `global_blocks` attend to everything. If
              causal, a query attends to those of these keys that are not after it
-    Shapes:  x X (B, T, C), Q_h, K_h, V_h (C, D), W (C, C) -> y (B, T, C)
+    Shapes:  x (B, T, C), W_q, W_k, W_v (C, D), W_o (C, C) -> y (B, T, C)
     Units:   scores in nats
     Raises:  ValueError for a size below 0, an even window, or if H does not divide C
     Source:  Zaheer and others 2020, section 2 (their internal construction: the global positions

@@ -1,8 +1,8 @@
 """Chapter 6: bilinear attention, one matrix instead of two.
 
-A score is a query times a key, and both are linear in their inputs: x Q Kᵀ zᵀ. Only the product
-Q Kᵀ matters, so one matrix can replace the two (derivations/15_bilinear.md). It has more elements,
-but its rank shows how many dimensions a head really uses.
+A score is a query times a key, and both are linear in their inputs: x W_q W_kᵀ zᵀ. Only the product
+W_q W_kᵀ matters, so one matrix can replace the two (derivations/15_bilinear.md). It has more
+elements, but its rank shows how many dimensions a head really uses.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from tinyattn.tensor import Tensor
 
 
 class Bilinear(MultiHead):
-    """Attention with one matrix W_h per head instead of Q_h and K_h.
+    """Attention with one matrix W_h per head instead of W_q and W_k.
 
-    Forward: Y_h = softmax((X W_h + u_h) Zᵀ/√C) Z V_h for head h; y = [Y_1 .. Y_H] W + b
-    Shapes:  x X (B, T, C), context Z (B, S, C), W_h (C, C), u_h (C,), V_h (C, D) -> y (B, T, C)
+    Forward: y_h = softmax((x W_h + u_h) zᵀ/√C) z W_v for head h; y = [y_1 .. y_H] W_o + b_o
+    Shapes:  x (B, T, C), context z (B, S, C), W_h (C, C), u_h (C,), W_v (C, D) -> y (B, T, C)
     Units:   scores in nats
     Raises:  ValueError if H does not divide C, or shapes do not fit
     Source:  answer sheet 003 (a student's published solutions), problems 3 and 5. Differs: u_h
@@ -43,7 +43,7 @@ class Bilinear(MultiHead):
         """Make three linear maps: to queries, to values, and of the output."""
         C = self.width
         self.scale = 1 / math.sqrt(C)
-        # The initial size of Q_h K_hᵀ·√C/√D if Q_h and K_h are N(0, 0.02²), as in CS224N's A5.
+        # The initial size of W_q W_kᵀ·√C/√D if W_q and W_k are N(0, 0.02²), as in CS224N's A5.
         self.query = Linear(C, self.heads * C, rng=rng, init=normal(0.02**2 * math.sqrt(C)))
         self.value, self.out = (Linear(C, C, rng=rng) for _ in range(2))
 
@@ -62,7 +62,7 @@ class Bilinear(MultiHead):
 def merge(block: MultiHead) -> Bilinear:
     """The bilinear block with the same outputs. Both blocks share the value and output maps.
 
-    Forward: W_h = Q_h K_hᵀ·√C/√D, u_h = K_h b_Q,h·√C/√D
+    Forward: W_h = W_q W_kᵀ·√C/√D, u_h = W_k b_q·√C/√D
     Raises:  ValueError for rotary attention: there a score depends on the distance of query and
              key, so no single matrix gives it
     Source:  answer sheet 003, problem 5 (a); derivations/15_bilinear.md
@@ -92,7 +92,7 @@ def factor(block: Bilinear) -> MultiHead:
 
     Both blocks share the value and output maps.
 
-    Forward: [W_h; u_h] ≈ [Q_h; b_Q,h] K_hᵀ·√C/√D, u_h and b_Q,h as one more row, from the D
+    Forward: [W_h; u_h] ≈ [W_q; b_q] W_kᵀ·√C/√D, u_h and b_q as one more row, from the D
              largest singular values; the root of each is a factor of both matrices
     Raises:  ValueError for rotary attention, which rotates other pairs if heads are narrower
     Source:  Eckart and Young 1936; exact if [W_h; u_h] has rank D at most, as after `merge`
@@ -116,7 +116,7 @@ def factor(block: Bilinear) -> MultiHead:
 
 
 def score_parameters(width: int, head_width: int) -> tuple[int, int]:
-    """The sizes of Q_h and K_h together, 2IJ, and of W_h, J², for J = width, I = head_width."""
+    """The sizes of W_q and W_k together, 2IJ, and of W_h, J², for J = width, I = head_width."""
     return 2 * head_width * width, width * width
 
 

@@ -26,10 +26,10 @@ class Latent(MultiHead):
     """Causal attention to the own segment, and to the latents of earlier segments.
 
     Forward: the latent of segment j, at its last position t = (j + 1)·K - 1, attends to the whole
-             past: z_j = [.. softmax(x_t Q_h (X_≤t K_h)ᵀ/√D) X_≤t V_h ..]; a query of segment i
-             attends to the keys z_j K' with values z_j V' of all j < i, and in its own segment to
-             every position up to itself
-    Shapes:  x X (B, T, C), Q_h, K_h, V_h (C, D), K', V', W (C, C) -> y (B, T, C)
+             past: z_j = [.. softmax(x_t W_q (x_≤t W_k)ᵀ/√D) x_≤t W_v ..]; a query of segment i
+             attends to the keys z_j W_k' with values z_j W_v' of all j < i, and in its own segment
+             to every position up to itself
+    Shapes:  x (B, T, C), W_q, W_k, W_v (C, D), W_k', W_v', W_o (C, C) -> y (B, T, C)
     Units:   scores in nats
     Raises:  ValueError for a call that is not causal, or if H does not divide C
     Source:  Hawthorne and others 2022 (Perceiver AR), section 3.1. Differs: there only the last
@@ -52,7 +52,7 @@ class Latent(MultiHead):
     kept_numbers = "6·T·C + 3·T/K·C + 2·T/K·T/K·C"
 
     def build(self, rng: np.random.Generator, *, segment: int = 0) -> None:
-        """Make the parameters of multi-head attention, and K' and V'."""
+        """Make the parameters of multi-head attention, and W_k' and W_v'."""
         super().build(rng)
         if segment < 0:
             raise ValueError(

@@ -25,8 +25,8 @@ from tinyattn.tensor import Tensor
 class Linformer(MultiHead):
     """Attention to R learned mixtures of the keys.
 
-    Forward: Y_h = softmax(X Q_h (E X K_h)ᵀ/√D) F X V_h for head h; y = [Y_1 .. Y_H] W + b
-    Shapes:  x X (B, T, C), E, F (R, N), Q_h, K_h, V_h (C, D), W (C, C) -> y (B, T, C); N is
+    Forward: y_h = softmax(x W_q (E x W_k)ᵀ/√D) F x W_v for head h; y = [y_1 .. y_H] W_o + b_o
+    Shapes:  x (B, T, C), E, F (R, N), W_q, W_k, W_v (C, D), W_o (C, C) -> y (B, T, C); N is
              `max_length`, and the first T columns of E and F are used
     Units:   scores in nats
     Raises:  ValueError for a causal call, for a sequence longer than N, or if H does not divide C
@@ -98,9 +98,9 @@ def _as_column(allowed: Array) -> Array:
 class LinformerCausal(MultiHead):
     """Attention to R learned mixtures of each earlier segment, and to the own segment.
 
-    Forward: keys of segment j: E X_j K_h, values F X_j V_h; a query of segment i attends to those
+    Forward: keys of segment j: E x_j W_k, values F x_j W_v; a query of segment i attends to those
              of the segments j < i, and in its own segment to every position up to itself
-    Shapes:  x X (B, T, C), X_j (K, C), E, F (R, K), Q_h, K_h, V_h (C, D), W (C, C) -> y (B, T, C)
+    Shapes:  x (B, T, C), x_j (K, C), E, F (R, K), W_q, W_k, W_v (C, D), W_o (C, C) -> y (B, T, C)
     Units:   scores in nats
     Raises:  ValueError for a call that is not causal, or if H does not divide C
     Source:  ours, after Wang and others 2020. With R = K and E = F = I it is dense causal attention

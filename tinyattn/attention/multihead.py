@@ -25,8 +25,8 @@ class MultiHead(AttentionBlock):
 
     Forward: q = x W_q + b_q, k = z W_k + b_k, v = z W_v + b_v, with its own W and b in each head;
              y_h = softmax(q kᵀ/√D) v in head h; y = [y_1 .. y_H] W_o + b_o
-    Shapes:  x (B, T, C), context z (B, S, C), W_q, W_k, W_v (C, D) (subclasses write Q_h, K_h, V_h
-             for those of head h), b_q, b_k, b_v (D,), W_o (C, C), b_o (C,) -> y (B, T, C)
+    Shapes:  x (B, T, C), context z (B, S, C), W_q, W_k, W_v (C, D) in each head, and b_q, b_k,
+             b_v (D,); W_o (C, C), b_o (C,) -> y (B, T, C)
     Units:   scores in nats
     Raises:  ValueError if H does not divide C, or shapes do not fit
     Source:  Vaswani and others 2017, section 3.2; biases as in A5 (CS224N's assignment 5)

@@ -21,8 +21,8 @@ from tinyattn.tensor import Tensor
 class Synthesizer(AttentionBlock):
     """Dense synthesizer: each position computes its scores from itself.
 
-    Forward: Y_h = softmax(relu(X A_h + a_h) B + b) X V_h for head h; y = [Y_1 .. Y_H] W + c
-    Shapes:  x X (B, T, C), A_h, V_h (C, D), B (D, N), b (N,), W (C, C) -> y (B, T, C); the first T
+    Forward: y_h = softmax(relu(x A_h + a_h) B + b) x W_v for head h; y = [y_1 .. y_H] W_o + b_o
+    Shapes:  x (B, T, C), A_h, W_v (C, D), B (D, N), b (N,), W_o (C, C) -> y (B, T, C); the first T
              columns of B and b are used. Masked positions must be finite: their values are
              multiplied by the weight 0, unlike in ops.attention
     Units:   scores in nats, not scaled
@@ -88,8 +88,8 @@ class Synthesizer(AttentionBlock):
 class RandomSynthesizer(Synthesizer):
     """Random synthesizer: the scores are parameters, the same for every sequence.
 
-    Forward: Y_h = softmax(R_h) X V_h for head h; y = [Y_1 .. Y_H] W + c
-    Shapes:  x X (B, T, C), R_h (N, N), V_h (C, D), W (C, C) -> y (B, T, C); the first T rows and
+    Forward: y_h = softmax(R_h) x W_v for head h; y = [y_1 .. y_H] W_o + b_o
+    Shapes:  x (B, T, C), R_h (N, N), W_v (C, D), W_o (C, C) -> y (B, T, C); the first T rows and
              columns of R_h are used. Masked positions must be finite: their values are multiplied
              by the weight 0, unlike in ops.attention
     Units:   scores in nats

@@ -34,23 +34,21 @@ def equal(what: str, got: Any, wanted: Any, within: float = EXACT) -> Finding:
     if a.shape != b.shape:
         return Finding(False, f"{what} has shape {a.shape} instead of {b.shape}")
     holds = bool((np.abs(a - b) <= within).all())  # never with NaN
-    return Finding(holds, f"{what} {shown(a)}" + ("" if holds else f" instead of {shown(b)}"))
+    return Finding(holds, _is(what, a) + ("" if holds else f" instead of {shown(b)}"))
 
 
 def at_most(what: str, got: Any, bound: Any, within: float = EXACT) -> Finding:
     """Whether no number is above its bound."""
     a, b = _plain(got), _plain(bound)
     holds = bool((a <= b + within).all())
-    return Finding(holds, f"{what} {shown(a)}, {'at most' if holds else 'not at most'} {shown(b)}")
+    return Finding(holds, f"{_is(what, a)} {'≤' if holds else 'not ≤'} {shown(b)}")
 
 
 def at_least(what: str, got: Any, bound: Any, within: float = EXACT) -> Finding:
     """Whether no number is below its bound."""
     a, b = _plain(got), _plain(bound)
     holds = bool((a >= b - within).all())
-    return Finding(
-        holds, f"{what} {shown(a)}, {'at least' if holds else 'not at least'} {shown(b)}"
-    )
+    return Finding(holds, f"{_is(what, a)} {'≥' if holds else 'not ≥'} {shown(b)}")
 
 
 def fact(holds: Any, yes: str, no: str) -> Finding:
@@ -77,6 +75,13 @@ def shown(value: Any) -> str:
     if a.size > 12:
         return f"of shape {a.shape}"
     return f"({', '.join(shown(x).replace(',', '') if x.ndim == 0 else shown(x) for x in a)})"
+
+
+def _is(what: str, value: np.ndarray) -> str:
+    """`WHAT = VALUE`; without the sign after a condition, and before a shape."""
+    text = shown(value)
+    joined = what.endswith((":", ",", " is")) or text.startswith("of shape")
+    return f"{what} {text}" if joined else f"{what} = {text}"
 
 
 def _plain(value: Any) -> np.ndarray:

@@ -13,6 +13,8 @@ from tinyattn.theory.lab import Lab, Real, Whole, by_hand
 from tinyattn.theory.queries import averaging_weight, copying_query, distribution_query, query_of
 from tinyattn.theory.weights import lead_needed, weight_bounds
 
+OTHERS_EQUAL = "if the other scores are equal, α_j"
+
 
 def leading(lab: Lab, n: int, lead: float) -> list[float]:
     """Random scores; the first exceeds the second by `lead`."""
@@ -59,7 +61,7 @@ def lead_decides(lab: Lab, n: int, lead: float) -> Finding:
     return every(
         at_least("α_j", top, low),
         at_most("α_j", top, high),
-        equal("all others equal: α_j", lab.weights([lead, *[0.0] * (n - 1)], 1).item(), low),
+        equal(OTHERS_EQUAL, lab.weights([lead, *[0.0] * (n - 1)], 1).item(), low),
         equal("only one rival: α_j", lab.weights([lead, 0.0, *[-800.0] * (n - 2)], 1).item(), high),
     )
 
@@ -68,7 +70,7 @@ def lead_suffices(lab: Lab, n: int, eta: float) -> Finding:
     """With the stated lead 1 - α_j is η if all other scores are equal, and less otherwise."""
     lead = lead_needed(n, eta)
     return every(
-        equal("all others equal: α_j", lab.weights([lead, *[0.0] * (n - 1)], 1).item(), 1 - eta),
+        equal(OTHERS_EQUAL, lab.weights([lead, *[0.0] * (n - 1)], 1).item(), 1 - eta),
         at_least("α_j", lab.weights(leading(lab, n, lead), 1).item(), 1 - eta),
     )
 
@@ -86,7 +88,7 @@ def ratio_bounds_weight(lab: Lab, n: int, R: float) -> Finding:
     """If α_j ≥ R α_i for all i, then α_j ≥ R/(R + n - 1), attained if all others are equal."""
     bound, equal_ones = R / (R + n - 1), [0.0] * (n - 1)
     return every(
-        equal("all others equal: α_j", lab.weights([math.log(R), *equal_ones], 1).item(), bound),
+        equal(OTHERS_EQUAL, lab.weights([math.log(R), *equal_ones], 1).item(), bound),
         at_least("α_j", lab.weights(leading(lab, n, math.log(R)), 1).item(), bound),
     )
 

@@ -48,15 +48,15 @@ def _rounded(a: np.ndarray, bits: int) -> np.ndarray:
 
 
 def _product(
-    turn_a: int, turn_b: int, m: int, n: int, k: int, alpha: int, a: int, a_kind: int, lda: int,
+    trans_a: int, trans_b: int, m: int, n: int, k: int, alpha: int, a: int, a_kind: int, lda: int,
     b: int, b_kind: int, ldb: int, beta: int, c: int, c_kind: int, ldc: int, tf32: bool = False,
 ) -> None:  # fmt: skip
     """C = alpha·A B + beta·C, with A or B transposed if the arguments say so."""
-    A = _matrix(a, *((k, m) if turn_a else (m, k)), lda, _dtype(a_kind))
-    B = _matrix(b, *((n, k) if turn_b else (k, n)), ldb, _dtype(b_kind))
+    A = _matrix(a, *((k, m) if trans_a else (m, k)), lda, _dtype(a_kind))
+    B = _matrix(b, *((n, k) if trans_b else (k, n)), ldb, _dtype(b_kind))
     C = _matrix(c, m, n, ldc, _dtype(c_kind))
     wide = np.float64 if c_kind == FLOAT64 else np.float32
-    A, B = (A.T if turn_a else A).astype(wide), (B.T if turn_b else B).astype(wide)
+    A, B = (A.T if trans_a else A).astype(wide), (B.T if trans_b else B).astype(wide)
     with np.errstate(all="ignore"):  # a GPU does not warn
         result = _rounded(A, 11) @ _rounded(B, 11) if tf32 else A @ B
     result *= _number(alpha, c_kind)
@@ -66,18 +66,18 @@ def _product(
 
 
 def gemmEx(
-    handle: int, turn_a: int, turn_b: int, m: int, n: int, k: int, alpha: int, A: int, a_kind: int,
-    lda: int, B: int, b_kind: int, ldb: int, beta: int, C: int, c_kind: int, ldc: int,
+    handle: int, trans_a: int, trans_b: int, m: int, n: int, k: int, alpha: int, A: int,
+    a_kind: int, lda: int, B: int, b_kind: int, ldb: int, beta: int, C: int, c_kind: int, ldc: int,
     compute: int, algorithm: int,
 ) -> None:  # fmt: skip
-    _product(turn_a, turn_b, m, n, k, alpha, A, a_kind, lda, B, b_kind, ldb, beta, C, c_kind, ldc,
+    _product(trans_a, trans_b, m, n, k, alpha, A, a_kind, lda, B, b_kind, ldb, beta, C, c_kind, ldc,
              tf32=compute == CONSTANTS["CUBLAS_COMPUTE_32F_FAST_TF32"])  # fmt: skip
 
 
 def gemmStridedBatchedEx(
-    handle: int, turn_a: int, turn_b: int, m: int, n: int, k: int, alpha: int, A: int, a_kind: int,
-    lda: int, a_apart: int, B: int, b_kind: int, ldb: int, b_apart: int, beta: int, C: int,
-    c_kind: int, ldc: int, c_apart: int, count: int, compute: int, algorithm: int,
+    handle: int, trans_a: int, trans_b: int, m: int, n: int, k: int, alpha: int, A: int,
+    a_kind: int, lda: int, a_apart: int, B: int, b_kind: int, ldb: int, b_apart: int, beta: int,
+    C: int, c_kind: int, ldc: int, c_apart: int, count: int, compute: int, algorithm: int,
 ) -> None:  # fmt: skip
     for i in range(count):
         a, b, c = (
@@ -85,7 +85,7 @@ def gemmStridedBatchedEx(
             for start, apart, kind in ((A, a_apart, a_kind), (B, b_apart, b_kind),
                                        (C, c_apart, c_kind))
         )  # fmt: skip
-        _product(turn_a, turn_b, m, n, k, alpha, a, a_kind, lda, b, b_kind, ldb, beta, c, c_kind,
+        _product(trans_a, trans_b, m, n, k, alpha, a, a_kind, lda, b, b_kind, ldb, beta, c, c_kind,
                  ldc)  # fmt: skip
 
 
@@ -93,12 +93,14 @@ def _listed(kind: int) -> Any:
     """A function that takes lists of addresses."""
 
     def gemmBatched(
-        handle: int, turn_a: int, turn_b: int, m: int, n: int, k: int, alpha: int, A: int, lda: int,
-        B: int, ldb: int, beta: int, C: int, ldc: int, count: int,
+        handle: int, trans_a: int, trans_b: int, m: int, n: int, k: int, alpha: int, A: int,
+        lda: int, B: int, ldb: int, beta: int, C: int, ldc: int, count: int,
     ) -> None:  # fmt: skip
         lists = [(ctypes.c_size_t * count).from_address(at) for at in (A, B, C)]
         for a, b, c in zip(*lists, strict=True):
-            _product(turn_a, turn_b, m, n, k, alpha, a, kind, lda, b, kind, ldb, beta, c, kind, ldc)
+            _product(
+                trans_a, trans_b, m, n, k, alpha, a, kind, lda, b, kind, ldb, beta, c, kind, ldc
+            )
 
     return gemmBatched
 
