@@ -422,7 +422,7 @@ MUTANTS = [
         ("signs_one_sided", "signs are 0 and 1",
          "product([-1.0, 1.0]", "product([0.0, 1.0]"),
     ),
-    *in_file("theory/bilinear.py", "test_scores.py",
+    *in_file("theory/merged_matrices.py", "test_scores.py",
         ("merged_no_scale", "1/√I is left out",
          'ops.einsum("kij,kim -> kjm", w_q, w_k) * (1 / math.sqrt(w_q.shape[1]))',
          'ops.einsum("kij,kim -> kjm", w_q, w_k)'),

@@ -4,7 +4,7 @@ The book, in reading order; a file imports only from files before its own:
 
     1 gradients     backend, graph, tensor, dispatch, op
     2 attention     ops/softmax, ops/dropout, ops/attention, ops/linear,
-                    nn/module, nn/linear,
+                    nn/module, nn/linear_layer,
                     attention/masks, attention/block, attention/multihead
     3 a GPT         ops/normalization, ops/gelu, ops/embedding, nn/layers, limits, rng,
                     attention/cache, models/layer, models/gpt
@@ -23,11 +23,12 @@ The rest can be skipped. The wings are studies and tools that use the book. The 
 fast kernels, threads and measurements, and may be deleted (dispatch.py).
 
     wings           parsing/, report/text_table, report/, cli/streams, cli/types, cli/own_code,
-                    cli/options, cli/outputs, cli/, parsing/parse_command, parsing/commands
+                    cli/options, cli/outputs, cli/, parsing/parse_command,
+                    parsing/parsing_commands
     engine room     kernels/register, kernels/cpu/tiles, kernels/cpu/dropout, kernels/cpu/sums,
                     kernels/cpu/pairs, kernels/cpu/selected, kernels/cpu/orthogonal, kernels/cpu/,
                     kernels/cuda/, parallel/threads, parallel/flat, parallel/, measure/,
-                    measure/compare_command, measure/profile_command, measure/commands
+                    measure/compare_command, measure/profile_command, measure/measure_commands
 
 One letter names one axis. In nn/, attention/ and models/ the letters mean:
 

@@ -219,5 +219,5 @@ for command in (
 # needs parallel/.
 for room, needed in (("parsing", ()), ("measure", ("measure", "parallel"))):
     if all(find_spec(f"tinyattn.{name}") for name in needed):
-        for command in import_module(f"tinyattn.{room}.commands").COMMANDS:
+        for command in import_module(f"tinyattn.{room}.{room}_commands").COMMANDS:
             main.add_command(command)

@@ -1,10 +1,10 @@
 """Modules, which hold the parameters that are learned. The first ones belong to chapter 2."""
 
 from tinyattn.nn.module import Module, Parameter, Role
-from tinyattn.nn.linear import A5, Dropout, Linear, normal
+from tinyattn.nn.linear_layer import A5, Dropout, Linear, normal
 from tinyattn.nn.layers import Embedding, FeedForward, LayerNorm, LearnedPositions
 from tinyattn.nn.init import ones, uniform, xavier_uniform, zeros
-from tinyattn.nn.rotary import Rotary
+from tinyattn.nn.rotary_positions import Rotary
 
 __all__ = [
     "A5", "Dropout", "Embedding", "FeedForward", "LayerNorm", "LearnedPositions", "Linear",

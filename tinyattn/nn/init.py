@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from tinyattn.nn.linear import Initialiser
+from tinyattn.nn.linear_layer import Initialiser
 
 
 def zeros(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:

@@ -13,7 +13,7 @@ import numpy as np
 
 from tinyattn import ops
 from tinyattn.backend import Array
-from tinyattn.nn.linear import A5, Dropout, Initialiser, Linear
+from tinyattn.nn.linear_layer import A5, Dropout, Initialiser, Linear
 from tinyattn.nn.module import Module, Parameter, Role
 from tinyattn.tensor import Tensor
 

@@ -7,7 +7,7 @@ paths to them: `layers.0.attention.query.weight`. Each parameter has a *role*, s
 An optimizer may treat roles differently (training/optimizers.py).
 
 There is no training mode. A call with a `dropout_rng` applies dropout, a call without it does not.
-Next: the modules Linear and Dropout (nn/linear.py).
+Next: the modules Linear and Dropout (nn/linear_layer.py).
 """
 
 from __future__ import annotations

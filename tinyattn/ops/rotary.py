@@ -1,7 +1,7 @@
 """Chapter 6: the rotation for rotary position embeddings.
 
-Rotary embeddings (nn/rotary.py) encode the position of a query or key. Each pair of its coordinates
-is a point in the plane, and it is rotated by an angle that grows with the position.
+Rotary embeddings (nn/rotary_positions.py) encode the position of a query or key. Each pair of its
+coordinates is a point in the plane, and it is rotated by an angle that grows with the position.
 """
 
 from __future__ import annotations

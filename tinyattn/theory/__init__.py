@@ -46,7 +46,7 @@ from tinyattn.theory.temperature import (
     score_scale,
     score_variance,
 )
-from tinyattn.theory.bilinear import (
+from tinyattn.theory.merged_matrices import (
     effective_parameters,
     head_weights,
     merged_matrix,

@@ -10,15 +10,14 @@ import math
 import numpy as np
 
 from tinyattn import ops
-from tinyattn.theory.bilinear import effective_parameters, merged_matrix
 from tinyattn.theory.claim import TRUE, Claim
-from tinyattn.theory.claims.linformer import full_rank
+from tinyattn.theory.claims.loops import goes_round, must_come_again
 from tinyattn.theory.claims.merging import numbers_of_a_head
+from tinyattn.theory.claims.mixed_keys import full_rank
 from tinyattn.theory.claims.multiplier import STRATA
 from tinyattn.theory.claims.one_head_sampled import norms_do_not_matter, two_values_alternate
 from tinyattn.theory.claims.orthogonal_inputs import error_of_a_copy, no_addition_copies
 from tinyattn.theory.claims.query_matrix import weights_and_errors
-from tinyattn.theory.claims.repetition import goes_round, must_come_again
 from tinyattn.theory.claims.small_noise import inside_the_window
 from tinyattn.theory.claims.two_heads import noise_shortens_the_lead, pair, two_err_more
 from tinyattn.theory.claims.two_heads_sampled import (
@@ -34,6 +33,7 @@ from tinyattn.theory.finding import Finding, at_least, at_most, equal, every
 from tinyattn.theory.lab import Lab, OneOf, Real, Whole, length
 from tinyattn.theory.law import one_head_law, total_variance, two_head_law
 from tinyattn.theory.low_rank import orthonormal_singular_value, singular_values
+from tinyattn.theory.merged_matrices import effective_parameters, merged_matrix
 from tinyattn.theory.noisy_keys import one_head, stratified_lengths, two_heads
 from tinyattn.theory.queries import (
     averaging_error,

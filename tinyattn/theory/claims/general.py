@@ -12,7 +12,7 @@ from tinyattn.backend import asnumpy
 from tinyattn.tensor import Tensor
 from tinyattn.theory.claim import TRUE, Claim
 from tinyattn.theory.claims.other_types import C, new
-from tinyattn.theory.claims.temperature import sharpens
+from tinyattn.theory.claims.score_scale import sharpens
 from tinyattn.theory.finding import Finding, at_least, at_most, equal, every, fact
 from tinyattn.theory.lab import Lab, Real, Reals, Whole
 from tinyattn.theory.low_rank import singular_values

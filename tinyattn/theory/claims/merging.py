@@ -12,11 +12,11 @@ from tinyattn.attention import Bilinear, MultiHead, factor, merge
 from tinyattn.attention.bilinear import score_parameters
 from tinyattn.backend import asnumpy
 from tinyattn.tensor import Tensor
-from tinyattn.theory.bilinear import effective_parameters, head_weights, merged_matrix
 from tinyattn.theory.claim import TRUE, Claim
-from tinyattn.theory.claims.bilinear import POSITIONS
+from tinyattn.theory.claims.score_matrices import POSITIONS
 from tinyattn.theory.finding import Finding, equal, every, fact
 from tinyattn.theory.lab import Domain, Lab, Whole
+from tinyattn.theory.merged_matrices import effective_parameters, head_weights, merged_matrix
 
 
 def multi_head(lab: Lab, K: int, I: int, bias: float = 1.0) -> tuple[MultiHead, Tensor]:

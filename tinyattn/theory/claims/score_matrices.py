@@ -9,10 +9,10 @@ import math
 import numpy as np
 
 from tinyattn import ops
-from tinyattn.theory.bilinear import head_weights, merged_matrix, merged_weights
 from tinyattn.theory.claim import TRUE, TYPO, Claim
 from tinyattn.theory.finding import Finding, at_least, at_most, equal, every
 from tinyattn.theory.lab import Domain, Lab, Whole, by_hand
+from tinyattn.theory.merged_matrices import head_weights, merged_matrix, merged_weights
 
 Rows = tuple[tuple[float, ...], ...]
 """A matrix, as a tuple of rows."""
