@@ -60,7 +60,7 @@ def compare(
     """Compare attention types: the positions they attend to, their time and their memory.
 
     Whether a type can be causal is tested by changing inputs. Time and memory are measured with one
-    thread, for one attention block. This takes a minute; then, for example, BigBird has 0.27 times
+    thread, for one attention block. This takes a minute; then, for example, BigBird has a quarter of
     the time of multi-head attention at 4,096 positions.
 
     \b
