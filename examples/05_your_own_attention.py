@@ -43,7 +43,7 @@ class Window(MultiHead):
 
 def main():
     """Print which positions it attends to, a check of its gradients, and a GPT with it."""
-    ATTENTION["window"] = Window  # its name for models, commands and tables
+    ATTENTION["window"] = Window  # in Python; commands take FILE.py:Window
 
     block = Window(8, 2, max_length=9, rng=np.random.default_rng(0))
     for causal in (False, True):

@@ -3,7 +3,7 @@
 The file of `random-synthesizer` is random_synthesizer.py. It must have
 
     USES         how the type can be used: True is causal, False is bidirectional
-    sees         (block, T, causal) -> (T, T): which inputs (across) reach which outputs (down)
+    attends         (block, T, causal) -> (T, T): which inputs (across) reach which outputs (down)
     formula      (np, parameters, block, x, causal, padded) -> the block's output, in plain NumPy;
                  also called with HIPS autograd's NumPy (formulas.py has the pieces)
     parameters   (block) -> the number of its parameters, counted by hand
@@ -50,7 +50,7 @@ def file_of(name: str) -> Path:
 def about(name: str) -> Any:
     """The names of the file about an attention type, and defaults for the others."""
     file = file_of(name)
-    needed = {"USES", "sees", "parameters", *(["formula"] if name not in ARRANGEMENTS else [])}
+    needed = {"USES", "attends", "parameters", *(["formula"] if name not in ARRANGEMENTS else [])}
     if not file.exists():
         raise AssertionError(
             f"attention {name!r} has no tests: write {file}, with {', '.join(sorted(needed))}, as "
@@ -73,10 +73,10 @@ def with_options(name: str, options: dict[str, int] | None = None) -> str:
     return ",".join([name, *(f"{key}={value}" for key, value in options.items())])
 
 
-def sees(block: Any, T: int, causal: bool) -> np.ndarray:
+def attends(block: Any, T: int, causal: bool) -> np.ndarray:
     """Which inputs reach which outputs of a block, by the file about its type."""
     (name,) = [name for name, made in ATTENTION.items() if made is type(block)]
-    seen: np.ndarray = about(name).sees(block, T, causal)
+    seen: np.ndarray = about(name).attends(block, T, causal)
     return seen
 
 

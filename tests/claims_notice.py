@@ -52,8 +52,8 @@ class Noticed(NamedTuple):
 
 
 def how_many_attend() -> tuple[int, int]:
-    """How many claims have a check that calls `ops.attention`, and how many also `Lab.answer`."""
-    called: dict[str, set[str]] = {"attention": set(), "answer": set()}
+    """How many claims have a check that calls `ops.attention`, and how many also `Lab.output`."""
+    called: dict[str, set[str]] = {"attention": set(), "output": set()}
     judged: list[str] = []
 
     def noted(name: str, function: Any) -> Any:
@@ -68,12 +68,12 @@ def how_many_attend() -> tuple[int, int]:
 
     with (
         observed(noted_op),
-        mock.patch.object(Lab, "answer", noted("answer", Lab.answer)),
+        mock.patch.object(Lab, "output", noted("output", Lab.output)),
     ):
         for claim in CLAIMS.values():
             judged.append(claim.id)
             judge(claim, draws=1)
-    return len(called["attention"]), len(called["answer"])
+    return len(called["attention"]), len(called["output"])
 
 
 def unexpected(folder: Path, draws: int) -> int:

@@ -80,7 +80,7 @@ COUNTS: dict[str, Callable[[], int]] = {
 MORE: dict[str, Callable[[], int]] = {
     r"{} claims of": COUNTS["make {} claims"],
     r"{} operations": operations,
-    r"{} results that stand in no sheet": lambda: sheets("new".__eq__).total(),
+    r"{} results that are in no sheet": lambda: sheets("new".__eq__).total(),
     r"{} new results": lambda: sheets("new".__eq__).total(),
     r"{} statements of the sheets": lambda: COUNTS["make {} claims"]() + len(REMARKS),
     r"{} are claims about attention": COUNTS["make {} claims"],

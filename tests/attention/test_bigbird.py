@@ -5,7 +5,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from attention_cases import sees
+from attention_cases import attends
 from blocks import CLOSE, C, H, build, influence, numbers, put, with_or_without_rotary
 from hypothesis import given
 from hypothesis import strategies as st
@@ -120,7 +120,7 @@ def test_it_is_dense_attention_with_the_mask_that_its_pattern_describes(
 ) -> None:
     """For all sizes: value, weights, and all gradients."""
     block = build("bigbird", device, **options)
-    mask, keys = sees(block, T, causal), padding([T, T // 2], T) if padded else None
+    mask, keys = attends(block, T, causal), padding([T, T // 2], T) if padded else None
     allowed = mask if keys is None else mask & keys
     u, runs = numbers(2, T, C, seed=1), []
     for attend, call in (
@@ -178,18 +178,18 @@ def test_a_window_alone_needs_many_hops(n: int, w: int) -> None:
 
 @pytest.mark.parametrize("n", [5, 20, 60])
 def test_through_a_global_position_there_are_two_hops(n: int) -> None:
-    sees = band(n, 1)
-    sees[0] = sees[:, 0] = True
-    distance = hops(sees)
+    attends = band(n, 1)
+    attends[0] = attends[:, 0] = True
+    distance = hops(attends)
     assert distance.max() == 2
-    assert_array_equal(distance == 2, ~sees)
+    assert_array_equal(distance == 2, ~attends)
 
 
 def test_with_a_causal_mask_a_global_position_shortens_nothing() -> None:
     """n = 20, w = 1, all positions attend to position 0: 18 hops from 1 to 19, and not 2."""
-    sees = band(20, 1)
-    sees[0] = sees[:, 0] = True
-    distance = hops(np.tril(sees))
+    attends = band(20, 1)
+    attends[0] = attends[:, 0] = True
+    distance = hops(np.tril(attends))
     assert distance[19, 1] == distance.max() == 18
     assert (distance[1:, 0] == 1).all()
     assert (distance[np.triu_indices(20, 1)] == -1).all()
@@ -197,12 +197,12 @@ def test_with_a_causal_mask_a_global_position_shortens_nothing() -> None:
 
 @given(st.integers(1, 8), st.integers(0, 1000))
 def test_hops_are_powers_of_the_graph(n: int, seed: int) -> None:
-    sees = np.random.default_rng(seed).random((n, n)) < 0.3
-    step = (sees | np.eye(n, dtype=bool)).astype(int)
+    attends = np.random.default_rng(seed).random((n, n)) < 0.3
+    step = (attends | np.eye(n, dtype=bool)).astype(int)
     expected = np.full((n, n), -1)
     for h in range(n, -1, -1):
         expected[np.linalg.matrix_power(step, h) > 0] = h
-    assert_array_equal(hops(sees), expected)
+    assert_array_equal(hops(attends), expected)
 
 
 def test_hops_are_the_number_of_layers_with_influence(device: str) -> None:
@@ -213,7 +213,7 @@ def test_hops_are_the_number_of_layers_with_influence(device: str) -> None:
         x = x + block(x, causal=True)
         return x + block(x, causal=True)
 
-    distance = hops(sees(block, 14, True))
+    distance = hops(attends(block, 14, True))
     assert distance.max() > 2
     assert_array_equal(influence(run, x, device), (distance >= 0) & (distance <= 2))
 

@@ -158,7 +158,7 @@ def test_exactly_the_allowed_positions_have_influence(
     def run(x: Tensor) -> Tensor:
         return block(x, causal=causal)
 
-    expected = about(name).sees(block, T, causal)
+    expected = about(name).attends(block, T, causal)
     assert_array_equal(influence(run, x, device), expected)
     assert_array_equal(reach(run, x, device), expected)
 
@@ -249,14 +249,14 @@ def test_weights_are_those_of_the_output(name: str, causal: bool, T: int, device
         assert (weights >= 0).all()
         some = np.ones((3, 1, T))
         if allowed is not None and not described.ALWAYS_THERE:
-            some = (described.sees(block, T, causal) & allowed).any(axis=-1)
+            some = (described.attends(block, T, causal) & allowed).any(axis=-1)
         assert_allclose(weights.sum(axis=-1), np.broadcast_to(some, (3, H, T)), **CLOSE)
         values = described.values(block.state(), block, x.numpy(), allowed)
         answer = (weights @ values).swapaxes(1, 2).reshape(3, T, C)
         y = answer @ block.out.weight.numpy() + block.out.bias.numpy()
         assert_allclose(block(x, **call).numpy(), y, **CLOSE)
         if can(name, "near"):  # its weights are on positions
-            seen = described.sees(block, T, causal) & (True if allowed is None else allowed)
+            seen = described.attends(block, T, causal) & (True if allowed is None else allowed)
             assert_array_equal(weights > 0, np.broadcast_to(seen, weights.shape))
 
 
@@ -454,7 +454,7 @@ def test_the_description_of_a_block_is_complete(name: str) -> None:
     assert all(reason and not reason.endswith(".") for reason in made.cannot.values())
     assert can(name, "causal") or can(name, "bidirectional")
     letters = {"T", *new(name).sizes()}
-    for formula in (made.multiply_adds, made.kept_numbers):
+    for formula in (made.multiply_adds, made.kept_elements):
         assert set(filter(str.isalpha, formula)) <= letters
     assert all(isinstance(default, int) for default in options_of(made).values())
 

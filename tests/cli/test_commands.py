@@ -147,7 +147,7 @@ def test_space_at_the_end_of_an_answer_is_ignored(
     words = ["--from", job.finetuned, "--predictions", tmp_path / "p.tsv", "--train", train]
     found = tinyattn("evaluate", dev, *words, "--report", "--corpus", job.corpus, "--json")
     report = json.loads(found.stdout)
-    assert report["correct"] == report["report"]["answers"]["right"]["count"] == 2
+    assert report["correct"] == report["report"]["answers"]["correct"]["count"] == 2
     for name, end in (("plain", ""), ("spaced", " ")):
         lines = job.train.read_text().splitlines()
         train.write_text("".join(f"{line}{end}\n" for line in lines))

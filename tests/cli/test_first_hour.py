@@ -161,40 +161,95 @@ def test_a_failed_import_gives_one_line(
     assert message in result.stderr and result.stderr.count("\n") == 1
 
 
-def test_an_error_in_a_users_own_code_names_its_line(own: Path, job: Any, tinyattn: Any) -> None:
-    with open("my_window.py", "a") as file:
-        file.write("    def attend(self, q, k, v, call):\n        return q @ missing\n")
-    words = ["pretrain", job.corpus, "--attention", "my_window.py:Window", "--out", own / "run"]
-    message = tinyattn(*words, *job.settings, status=1).stderr
-    assert "my_window.py:9, in attend: NameError: name 'missing' is" in message
-    assert message.count("\n") == 1
+ATTEND = "def attend(self, q, k, v, call): "
+HEAD = """from tinyattn.attention import MultiHead
+
+class Mixin:
+    def attend(self, q, k, v, call):
+        return v.mean(axis=2, keepdims=True).broadcast_to(q.shape[:3] + v.shape[3:])
+
+class Window(MultiHead):
+    """
+
+
+def with_class(own: Path, code: str) -> list[Any]:
+    """The arguments that train with a class of this code, from a file of the user."""
+    (own / "my_window.py").write_text(HEAD + code)
+    return ["--attention", "my_window.py:Window", "--out", own / "run"]
 
 
 @pytest.mark.parametrize(
-    ("methods", "note"),
+    ("code", "message"),
     [
-        ("def atend(self): pass", "; did you mean 'attend'?"),
-        ("pass", "\n"),
-        ("def build(self, rng): super().build(rng)", None),
+        (f"{ATTEND}return q @ missing", "my_window.py:8, in attend: NameError: name 'missing' is"),
+        (f"{ATTEND}open('nofile')", "my_window.py:8, in attend: FileNotFoundError: "),
+        ("def weigh(self, x, call): return 1 + None", "my_window.py:8, in weigh: TypeError: "),
+        ("def build(self, rng): self.query = 1", "my_window.py: Window, in "),
+        ("def build(self, rng): raise ValueError('mine')", "my_window.py:8, in build: "),
     ],
 )
-def test_a_class_that_overrides_nothing_gives_a_note(
-    own: Path, tinyattn: Any, methods: str, note: str | None
+def test_an_error_in_a_users_own_code_names_its_place(
+    own: Path, job: Any, tinyattn: Any, code: str, message: str
 ) -> None:
-    code = "from tinyattn.attention import MultiHead\nclass Window(MultiHead):\n    "
-    (own / "my_window.py").write_text(code + methods)
-    message = tinyattn("--import", "my_window.py", "info").stderr
-    told = "my_window.py:Window overrides no method of MultiHead, so it computes the same"
-    assert f"{told}{note}" in message if note else not message
+    words = with_class(own, code)
+    printed = tinyattn("pretrain", job.corpus, *words, *job.settings, status=1).stderr
+    assert message in printed and printed.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("def forward(self, x, call): pass", "the output must be a Tensor of shape (1, 16, 8)"),
+        ("def forward(self, x, call): return x.numpy()", "got ndarray (1, 16, 8)"),
+        (f"{ATTEND}return q", "the attention weights, `attend` with v the identity matrix, must"),
+    ],
+)
+def test_a_wrong_result_of_a_users_own_code_is_found_before_training(
+    own: Path, job: Any, tinyattn: Any, code: str, message: str
+) -> None:
+    words = with_class(own, code)
+    printed = tinyattn("pretrain", job.corpus, *words, status=2).stderr
+    assert message in printed and printed.count("\n") == 1
+
+
+def test_a_method_must_take_the_arguments_of_the_one_that_it_overrides(
+    own: Path, job: Any, tinyattn: Any
+) -> None:
+    words = with_class(own, "def attend(self, q, k, v): return q")
+    printed = tinyattn("pretrain", job.corpus, *words, status=2).stderr
+    assert (
+        "Window: attend must take (self, q_BHTD: " in printed and "got (self, q, k, v)" in printed
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "note"),
+    [
+        ("pass", "overrides nothing of MultiHead, so it computes the same"),
+        ("def atend(self): pass", "has a method 'atend', but MultiHead has none; did you mean"),
+        ("def build(self, rng): super().build(rng)\n    def attned(self, q, k, v, call): pass",
+         "has a method 'attned', but MultiHead has none; did you mean 'attend'?"),
+        ("def build(self, rng): super().build(rng)", ""),
+        ("query_width = property(lambda self: self.width // self.heads)", ""),
+        ("pass\nclass Window(Mixin, MultiHead):\n    pass", ""),
+    ],
+)  # fmt: skip
+def test_a_class_that_overrides_nothing_gives_a_note(
+    own: Path, tinyattn: Any, code: str, note: str
+) -> None:
+    words = with_class(own, code)[:2]
+    printed = tinyattn("compare", *words, "--lengths", "8,16", "--width", 8, "--heads", 2).stderr
+    assert f"note: my_window.py:Window {note}" in printed if note else not printed
 
 
 def test_a_wrong_run_folder_gives_the_right_one(job: Any, tinyattn: Any, tmp_path: Path) -> None:
     shutil.copytree(job.finetuned, tmp_path / "w" / "finetune")
-    for typed in ("w", "w/finetuned"):
+    for typed in ("w", "w/finetune2"):
         message = tinyattn("ask", QUESTION, "--from", tmp_path / typed, status=1).stderr
         assert f"did you mean {tmp_path / 'w' / 'finetune'}?" in message
-    message = tinyattn("ask", QUESTION, "--from", tmp_path / "elsewhere", status=1).stderr
-    assert "no such file; run `tinyattn quickstart`" in message
+    for typed in ("elsewhere", "w/pretrain"):
+        message = tinyattn("ask", QUESTION, "--from", tmp_path / typed, status=1).stderr
+        assert "no such file; run `tinyattn quickstart`" in message
 
 
 def test_a_model_of_a_text_is_told_apart(tmp_path: Path, job: Any, tinyattn: Any) -> None:

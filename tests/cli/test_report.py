@@ -18,8 +18,8 @@ def test_a_report_is_printed_beside_the_score(
     report = found.pop("report")
     assert found == as_json(*plain)
     answers = report["answers"]
-    assert answers["right"]["count"] == found["correct"]
-    assert sum(answers[group]["count"] for group in ("right", "seen_but_wrong", "invented",
+    assert answers["correct"]["count"] == found["correct"]
+    assert sum(answers[group]["count"] for group in ("correct", "seen_but_wrong", "invented",
                                                    "empty")) == 4  # fmt: skip
     assert as_json(*words)["report"] == report
 

@@ -32,7 +32,7 @@ def test_influence(name: str, is_causal: bool, device: str) -> None:
         return
     block = new_block(with_options(name), 8, 2, T)
     block.to(device)
-    expected = about(name).sees(block, T, is_causal)
+    expected = about(name).attends(block, T, is_causal)
     np.testing.assert_array_equal(influence(block, T, is_causal), expected)
 
 
@@ -121,7 +121,7 @@ def test_a_row_for_each_attention_type(found: Any) -> None:
 def test_hops(name: str, found: Any) -> None:
     """Layers until all allowed positions have influence, of 128; None if never."""
     (row,) = [row for row in found[0].rows if row.name == name]
-    seen = about(name).sees(new_block(name, 8, 2, 128), 128, row.causal)
+    seen = about(name).attends(new_block(name, 8, 2, 128), 128, row.causal)
     wanted = meeting(128, row.causal)
     layers = range(1, 129)
     assert row.hops == next((n for n in layers if (after(n, seen) >= wanted).all()), None)

@@ -144,9 +144,9 @@ def test_a_token_has_no_influence_on_earlier_outputs(
     matrix = changes(model, ids_of(1, T))
     assert not np.triu(matrix, 1).any()
     if name in ARRANGEMENTS:
-        seen = about(name).sees(model, T, True)
+        seen = about(name).attends(model, T, True)
     else:
-        seen = after(TINY["layers"], about(name).sees(model.layers[0].attention, T, True))
+        seen = after(TINY["layers"], about(name).attends(model.layers[0].attention, T, True))
     assert_array_equal(matrix, seen)
 
 

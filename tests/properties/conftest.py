@@ -17,6 +17,6 @@ def _the_fast_kernel_is_right() -> Iterator[None]:
         raise AssertionError("attention of finite numbers gave one that is not finite")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Selection, "answers", refuse)
+        patch.setattr(Selection, "outputs", refuse)
         patch.setattr(Selection, "gradients", refuse)
         yield

@@ -152,8 +152,8 @@ def test_a_report_as_json() -> None:
     assert facts.keys() == {"answers", "inventions", "by_frequency", "nearest_name"}
     counts = {group: share["count"] for group, share in facts["answers"].items()}
     assert counts == {
-        "right": 1, "seen_but_wrong": 3, "in_training_pairs": 2, "only_in_corpus": 1, "invented": 2,
-        "empty": 1,
+        "correct": 1, "seen_but_wrong": 3, "in_training_pairs": 2, "only_in_corpus": 1,
+        "invented": 2, "empty": 1,
     }  # fmt: skip
     low, high = Score(2, 7).interval
     assert facts["answers"]["invented"] == {"count": 2, "fraction": 2 / 7, "low": low, "high": high}

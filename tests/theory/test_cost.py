@@ -124,7 +124,7 @@ def test_the_kept_bytes_are_those_of_the_formula(name: str, causal: bool) -> Non
         kept = tracemalloc.get_traced_memory()[0] - y.data.nbytes
     finally:
         tracemalloc.stop()
-    expected = 4 * formula_value(made.kept_numbers, letters(made, length, causal))
+    expected = 4 * formula_value(made.kept_elements, letters(made, length, causal))
     assert 0.8 < kept / expected < (1.6 if about(name).OWN_MASK else 1.3)
 
 

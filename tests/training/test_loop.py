@@ -406,7 +406,7 @@ def test_a_users_optimizer_is_a_class_and_a_table_entry(
         w -= rate * (decay * w + xp.sign(m))
 
     class Sign(Optimizer):
-        rule, moments, numbers = staticmethod(sign), ("average",), {"momentum": 0.9}
+        rule, moments, hyperparameters = staticmethod(sign), ("average",), {"momentum": 0.9}
 
     monkeypatch.setitem(OPTIMIZERS, "sign", Sign)
     settings = TrainSettings(optimizer="sign", learning_rate=0.01, steps=6, batch=4, momentum=0.5)

@@ -50,7 +50,7 @@ class BigBird(MultiHead):
         "cache": "it gathers keys for a whole block of queries",
     }
     multiply_adds = "4·T·C² + 2·G·K·T·C + 2·(T - G·K)·K·N·C"
-    kept_numbers = "4·T·C + 2·(T - G·K)·N·C"
+    kept_elements = "4·T·C + 2·(T - G·K)·N·C"
 
     def build(
         self,

@@ -32,7 +32,7 @@ class Bilinear(MultiHead):
     """
 
     multiply_adds = "H·T·C² + 2·T·C² + H·T²·C + T²·C"
-    kept_numbers = "H·T·C + 2·T·C"
+    kept_elements = "H·T·C + 2·T·C"
 
     @property
     def query_width(self) -> int:

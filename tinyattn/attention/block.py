@@ -61,7 +61,7 @@ class AttentionBlock(Module):
 
     cannot: ClassVar[dict[str, str]] = {}  # feature, one of ABILITIES (refusals.py) -> reason
     multiply_adds: ClassVar[str]  # forward, one sequence: a formula such as "4·T·C²" (`sizes`)
-    kept_numbers: ClassVar[str]  # likewise: elements kept for backward, such as q, k, v, y
+    kept_elements: ClassVar[str]  # likewise: elements kept for backward, such as q, k, v, y
     __signature__: ClassVar[Any]  # with the options of `build`, for help() (refusals.py)
 
     def __init__(

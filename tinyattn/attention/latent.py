@@ -49,7 +49,7 @@ class Latent(MultiHead):
         "near": "its weights are on latents, which summarize all positions before them",
     }
     multiply_adds = "4·T·C² + 2·T/K·C² + 2·T/K·T·C + 2·T·(K + T/K)·C"
-    kept_numbers = "6·T·C + 3·T/K·C + 2·T/K·T/K·C"
+    kept_elements = "6·T·C + 3·T/K·C + 2·T/K·T/K·C"
 
     def build(self, rng: np.random.Generator, *, segment: int = 0) -> None:
         """Make the parameters of multi-head attention, and W_k' and W_v'."""

@@ -47,7 +47,7 @@ class Linformer(MultiHead):
         "near": "its weights are on mixtures, which have no distance from a query",
     }
     multiply_adds = "4·T·C² + 4·T·R·C"
-    kept_numbers = "4·T·C + 2·R·C"
+    kept_elements = "4·T·C + 2·R·C"
 
     def build(self, rng: np.random.Generator, *, rows: int = 32) -> None:
         """Make the parameters of multi-head attention, and E and F."""
@@ -119,7 +119,7 @@ class LinformerCausal(MultiHead):
         "near": "its weights are on mixtures, which have no distance from a query",
     }
     multiply_adds = "4·T·C² + 2·T·R·C + 2·T·(K + R·T/K)·C"
-    kept_numbers = "6·T·C + 2·R·T/K·C + 2·R·T/K·T/K·C"
+    kept_elements = "6·T·C + 2·R·T/K·C + 2·R·T/K·T/K·C"
 
     def build(self, rng: np.random.Generator, *, segment: int = 0, rows: int = 4) -> None:
         """Make the parameters of multi-head attention, and E and F."""

@@ -27,10 +27,10 @@ ATTENTION_TYPES: Mapping[str, Any] = ChainMap(ARRANGEMENTS, ATTENTION)
 """Both: the names that the setting `attention` of a GPT may have."""
 
 
-def options_of(kind: type) -> dict[str, int]:
+def options_of(block_class: type) -> dict[str, int]:
     """The options of an attention type with their defaults, without those that all types have."""
     common = inspect.signature(AttentionBlock).parameters
-    own = inspect.signature(kind).parameters
+    own = inspect.signature(block_class).parameters
     return {
         name: p.default
         for name, p in own.items()
@@ -107,8 +107,8 @@ def max_length_of(attention: str, context: int) -> int:
     Raises: ValueError if a block cannot be made with these options: a narrow one is made as a test.
     """
     name, options = parse_attention(attention, ATTENTION_TYPES)
-    kind, rng = ATTENTION_TYPES[name], np.random.default_rng(0)
+    block_class, rng = ATTENTION_TYPES[name], np.random.default_rng(0)
     if name in ARRANGEMENTS:
-        kind(1, rng=rng, **options)
+        block_class(1, rng=rng, **options)
         return context
-    return min(context, int(kind(2, 1, max_length=context, rng=rng, **options).max_length))
+    return min(context, int(block_class(2, 1, max_length=context, rng=rng, **options).max_length))

@@ -1,7 +1,7 @@
 """Chapter 2: multi-head attention.
 
-A head computes one weighted mean of the values for each query. H heads, each with its own part of
-the width C, compute H such means, and a linear map (the output projection) combines them. Without
+A head computes one weighted mean of the values for each query. H heads, each of width D = C/H,
+compute H such means, and a linear map (the output projection) combines them. Without
 `context` this is self-attention, with it cross-attention. An attention type overrides `attend` if
 it only changes which positions a query attends to. Next: layer norm (ops/normalization.py).
 """
@@ -33,7 +33,7 @@ class MultiHead(AttentionBlock):
     """
 
     multiply_adds = "4·T·C² + 2·T²·C"
-    kept_numbers = "4·T·C"
+    kept_elements = "4·T·C"
 
     def build(self, rng: np.random.Generator) -> None:
         """Create four linear maps: to queries, keys, values of all heads; the output projection."""

@@ -40,7 +40,7 @@ class Synthesizer(AttentionBlock):
         "any length": "each position has a learned column of scores",
     }
     multiply_adds = "3·T·C² + 2·T²·C"
-    kept_numbers = "H·T² + 3·T·C"
+    kept_elements = "H·T² + 3·T·C"
 
     def build(self, rng: np.random.Generator, *, length: int = 0) -> None:
         """Make the parameters of the scores, and two linear maps."""
@@ -98,7 +98,7 @@ class RandomSynthesizer(Synthesizer):
     """
 
     multiply_adds = "2·T·C² + T²·C"
-    kept_numbers = "H·T² + 2·T·C"
+    kept_elements = "H·T² + 2·T·C"
 
     def _make_scores(self, rng: np.random.Generator) -> None:
         table = normal(0.02)((self.heads, self.max_length, self.max_length), rng)

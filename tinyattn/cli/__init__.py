@@ -24,8 +24,9 @@ import click
 import numpy as np
 
 from tinyattn import __version__
+from tinyattn.attention.lookup import own_class
 from tinyattn.cli.streams import open_streams
-from tinyattn.cli.own_code import attention_in, place_in_own_code
+from tinyattn.cli.own_code import OwnCodeError, attention_in, naming_own_code
 from tinyattn.cli.types import option_for, wrong
 from tinyattn.cli.options import option
 from tinyattn.cli.outputs import fail
@@ -74,7 +75,10 @@ class Commands(click.Group):
         """Run a command. An error of the user ends with status 1 (data or file) or 2 (usage)."""
 
         try:
-            return super().invoke(ctx)
+            with naming_own_code():
+                return super().invoke(ctx)
+        except OwnCodeError as error:
+            fail(str(error), 1)
         except (DataError, CheckpointError, ScoresError, TrainingFailed) as error:
             fail(str(error), 1)
         except (SettingError, WorldExists, MissingMPI, NoThreads) as error:
@@ -97,18 +101,16 @@ class Commands(click.Group):
             _fail_usage(error, f"tinyattn {of_command}" if of_command else "tinyattn")
         except MemoryError as error:
             fail(f"there is not enough memory for this: {error}", 1)
-        except BrokenPipeError:
-            raise  # the reader has stopped, as in `tinyattn info | head`; click ends quietly
-        except OSError as error:
-            fail(f"{error.filename or 'output'}: {error.strerror or error}", 1)
-        except Exception as error:
-            if where := place_in_own_code(error):
-                fail(f"{where}: {type(error).__name__}: {error}", 1)
+        except RuntimeError as error:
             if "new thread" not in str(error):
                 raise
             parameters = self.commands[ctx.invoked_subcommand or ""].params
             fewer = "; use fewer --workers" * any(p.name == "workers" for p in parameters)
             fail(f"the system starts no more threads{fewer}", 1)
+        except BrokenPipeError:
+            raise  # the reader has stopped, as in `tinyattn info | head`; click ends quietly
+        except OSError as error:
+            fail(f"{error.filename or 'output'}: {error.strerror or error}", 1)
 
 
 EXTRA = re.compile(r"unexpected extra arguments? \((.*)\)", re.DOTALL)
@@ -168,8 +170,8 @@ def _argument_hint(extra: str, ctx: click.Context) -> str:
     default="",
     show_default=False,
     metavar="NAME,..",
-    help="Formulas that compute in place of their kernels, or all; added to those that "
-    "TINYATTN_FORMULAS names. `tinyattn info --kernels` lists them.",
+    help="Operations that use the plain formula, not the fast kernel; or all. Those that "
+    "TINYATTN_FORMULAS names do so too. `tinyattn info --kernels` lists them.",
 )
 @option(
     "--import",
@@ -183,8 +185,8 @@ def _argument_hint(extra: str, ctx: click.Context) -> str:
 def main(ctx: click.Context, formulas: str, modules: tuple[str, ...]) -> None:
     """Train a small GPT in plain NumPy, and ask it where people were born.
 
-    The quickstart takes about three minutes on two cores. Every command has two more options, which
-    go after its name: --help explains it, and --json prints one JSON object instead of text.
+    The quickstart takes about three minutes on two cores. Every command also takes --help and
+    --json (one JSON object instead of text); they go after its name.
 
     \b
     tinyattn quickstart                            the whole experiment on synthetic data
@@ -201,7 +203,7 @@ def main(ctx: click.Context, formulas: str, modules: tuple[str, ...]) -> None:
             ctx.with_resource(by_formulas(*names))  # until the command ends
     for module in modules:
         with wrong("--import"):
-            attention_in(module)
+            attention_in(own_class(module)[0] or module)  # also MODULE:CLASS, as for --attention
     command = ctx.invoked_subcommand
     if command not in ("pretrain", "finetune", "train"):
         number, to_be_alone = started(np)

@@ -104,7 +104,6 @@ def _about_run(start: Path) -> dict[str, Any]:
     return {
         **{key: trained.about[key] for key in ("stage", "step", "steps", "seed")},
         "parameters": trained.model.parameter_count(),
-        "characters": len(trained.vocabulary),
         **({"formulas": formulas} if formulas else {}),
         **{f"model.{k}": v for k, v in trained.about["model"].items()},
     }

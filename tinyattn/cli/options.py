@@ -123,11 +123,14 @@ PENALTY = option(
     "penalties",
     multiple=True,
     metavar="NAME=WEIGHT[,cap=SQUARE]",
-    help="Penalty added to the loss: focus=0.01 adds 0.01 times the entropy of the attention "
-    "weights (few positions); near=0.001,cap=64 adds 0.001 times the mean squared distance between "
-    "query and key, cut at cap (near positions). May be repeated.",
+    help="Penalty added to the loss. focus=0.01 adds 0.01 times the entropy of the attention "
+    "weights, so that heads attend to few positions. near=0.001,cap=64 adds 0.001 times the mean "
+    "squared distance between query and key, so that they attend to near positions; distances "
+    "above cap count as cap. May be repeated.",
 )
-CONFIG = option("--config", type=FILE, help="TOML file of settings, which override the recipe's.")
+CONFIG = option(
+    "--config", type=FILE, help="TOML file of settings. They override those of the recipe."
+)
 OVERWRITE = option("--overwrite", is_flag=True, help="Replace the files in --out.")
 RUN = together(OVERWRITE, SEED, DEVICE, WORKERS, JSON)
 

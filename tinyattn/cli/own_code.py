@@ -10,21 +10,37 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
-from traceback import extract_tb
+from inspect import isfunction, signature
+from traceback import walk_tb
 from types import ModuleType
 from typing import Any
 
 import click
+import numpy as np
 
-from tinyattn.attention import ATTENTION, ATTENTION_TYPES, AttentionBlock, parse_attention
+from tinyattn.attention import (
+    ATTENTION,
+    ATTENTION_TYPES,
+    AttentionBlock,
+    MultiHead,
+    parse_attention,
+)
 from tinyattn.attention.lookup import own_class
 from tinyattn.cli.streams import note
 from tinyattn.cli.types import wrong
 from tinyattn.names import nearest
+from tinyattn.tensor import Tensor
 
 _files: set[str] = set()  # of the modules that the user named
+
+
+class OwnCodeError(Exception):
+    """An error in an attention type of the user. The message begins with its place."""
 
 
 def named_attention(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
@@ -34,12 +50,13 @@ def named_attention(ctx: click.Context, parameter: click.Parameter, value: Any) 
     """
     for text in [value] if isinstance(value, str) else value or ():
         module, name = own_class(text)
-        kind = text.partition(",")[0].strip()
-        if not name and kind not in ATTENTION_TYPES and kind != "all":  # all: of the quickstart
+        typed = text.partition(",")[0].strip()
+        if not name and typed not in ATTENTION_TYPES and typed != "all":  # all: of the quickstart
             try:
-                parse_attention(kind, ATTENTION_TYPES)
+                parse_attention(typed, ATTENTION_TYPES)
             except ValueError as error:
-                hint = "a class of your own is MODULE:CLASS or FILE.py:CLASS"
+                file = typed if typed.endswith(".py") else "FILE.py"
+                hint = f"a class of your own is MODULE:CLASS or {file}:CLASS"
                 raise click.BadParameter(f"{error}; {hint}", param_hint="--attention") from error
         if name:
             with wrong("--attention"):
@@ -47,6 +64,8 @@ def named_attention(ctx: click.Context, parameter: click.Parameter, value: Any) 
                 if name not in found:
                     hint = nearest(name, found) if found else "; it has no AttentionBlock"
                     raise ValueError(f"{module} has no attention type {name!r}{hint}")
+                _check_methods(f"{module}:{name}")
+                _check_result(f"{module}:{name}", parse_attention(text, ATTENTION)[1])
     return value
 
 
@@ -68,25 +87,94 @@ def attention_in(module: str) -> list[str]:
     }  # fmt: skip
     ATTENTION.update({f"{module}:{name}": value for name, value in classes.items()})
     _files.add(str(made.__file__))
-    for name, value in classes.items():
-        _note_unchanged(f"{module}:{name}", value)
     return list(classes)
 
 
-def _note_unchanged(name: str, kind: type) -> None:
-    """Print a note if a class overrides no method, perhaps because a name is misspelt."""
-    parent = kind.__bases__[0]
-    methods = [key for key, value in vars(kind).items() if callable(value)]
-    if parent is not AttentionBlock and not any(hasattr(parent, key) for key in methods):
-        hints = [nearest(key, dir(parent), otherwise=False) for key in methods]
-        note(f"{name} overrides no method of {parent.__name__}, so it computes the same"
-             f"{next(filter(None, hints), '')}")  # fmt: skip
+def _check_methods(name: str) -> None:
+    """Check what a class overrides. If that is nothing, perhaps a name is misspelt: print a note.
+
+    Raises: ValueError for a method that does not take the arguments of the one that it overrides.
+    """
+    classes = ATTENTION[name].__mro__
+    parent = next(c for c in classes if c.__module__.startswith("tinyattn."))
+    own = {key: value for c in reversed(classes[: classes.index(parent)])
+           for key, value in vars(c).items() if not key.startswith("__")}  # fmt: skip
+    for key, value in own.items():
+        replaced = getattr(parent, key, None)
+        if key != "build" and isfunction(value) and isfunction(replaced):
+            given, needed = signature(value), signature(replaced)
+            try:
+                given.bind(*needed.parameters)
+            except TypeError:
+                raise ValueError(
+                    f"{name}: {key} must take {needed.replace(return_annotation=needed.empty)}; "
+                    f"got {given}"
+                ) from None
+    for key, value in own.items():
+        near = get_close_matches(key, [one for one in dir(parent) if one not in own], cutoff=0.8)
+        if isfunction(value) and near and not hasattr(parent, key):
+            note(f"{name} has a method {key!r}, but {parent.__name__} has none; did you mean "
+                 f"{near[0]!r}?")  # fmt: skip
+    if parent is not AttentionBlock and not any(hasattr(parent, key) for key in own):
+        note(f"{name} overrides nothing of {parent.__name__}, so it computes the same")
 
 
-def place_in_own_code(error: BaseException) -> str:
-    """The last line of a user's module that an error passed through, with its file and function."""
-    passed = [frame for frame in extract_tb(error.__traceback__) if frame.filename in _files]
-    return f"{passed[-1].filename}:{passed[-1].lineno}, in {passed[-1].name}" if passed else ""
+def _check_result(name: str, options: dict[str, int]) -> None:
+    """Call a small block once. An exception is left to the model, which names its place.
+
+    Raises: ValueError if the output or the attention weights are no tensor of the right shape.
+    """
+    try:
+        kind: Any = ATTENTION[name]
+        block = kind(8, 2, max_length=16, rng=np.random.default_rng(0), **options)
+        x, causal = Tensor(np.ones((1, 16, 8), np.float32)), "causal" not in block.cannot
+        made = {"the output": (block(x, causal=causal), x.shape)}
+        if isinstance(block, MultiHead):
+            weights = block.weights(x, causal=causal)
+            if type(block).attend is not MultiHead.attend:
+                made["the attention weights, `attend` with v the identity matrix,"] = (
+                    weights, (1, 2, 16, 16)
+                )  # fmt: skip
+    except Exception:
+        return
+    for what, (tensor, shape) in made.items():
+        if not isinstance(tensor, Tensor) or tensor.shape != shape:
+            got = getattr(tensor, "shape", "no shape")
+            raise ValueError(f"{name}: {what} must be a Tensor of shape {shape} for x {x.shape}; "
+                             f"got {type(tensor).__name__} {got}")  # fmt: skip
+
+
+@contextmanager
+def naming_own_code() -> Iterator[None]:
+    """Raise an OwnCodeError for an error in the block that comes from a user's module."""
+    try:
+        yield
+    except Exception as error:
+        if place := _place(error):
+            raise OwnCodeError(f"{place}: {type(error).__name__}: {error}") from error
+        raise
+
+
+def _place(error: BaseException | None) -> str:
+    """Where a user's module is in the traceback of an error or of its cause; "" if nowhere.
+
+    This is the last line in such a file, or else the last method of an object of such a class.
+    """
+    lines: list[str] = []
+    methods: list[str] = []
+    while error is not None and not lines + methods:
+        for frame, line in walk_tb(error.__traceback__):
+            name, owner = frame.f_code.co_name, type(frame.f_locals.get("self"))
+            if frame.f_code.co_filename in _files:
+                lines.append(f"{frame.f_code.co_filename}:{line}, in {name}")
+            elif (file := _file_of(owner)) in _files:
+                methods.append(f"{file}: {owner.__name__}, in {name}")
+        error = error.__cause__
+    return (lines or methods or [""])[-1]
+
+
+def _file_of(kind: type) -> str:
+    return str(getattr(sys.modules.get(kind.__module__), "__file__", ""))
 
 
 def _from_here(name: str) -> ModuleType:

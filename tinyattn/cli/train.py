@@ -73,8 +73,13 @@ def _one_attention(
     from tinyattn.tasks.quickstart import HEADINGS, as_dict, line
     from tinyattn.tasks.quickstart import quickstart as run
 
-    print_lines(HEADINGS)
-    rows, seconds = run(recipe, options, **more, on_row=lambda row: print_lines(line(row)))
+    headings = [HEADINGS]
+
+    def print_row(row: Any) -> None:
+        print_lines(*headings, line(row))
+        headings.clear()  # they stand above the first row only
+
+    rows, seconds = run(recipe, options, **more, on_row=print_row)
     facts = {**as_dict(rows, seconds), "folder": str(options.folder)}
     opt.show(facts, f"{seconds:.0f} seconds")
     _draw_all(options.folder, ["scratch", "pretrain", "finetune"])

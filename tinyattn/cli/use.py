@@ -53,9 +53,10 @@ def evaluate(
     \b
       Where was Ada King born?<tab>London
 
-    An answer is correct if all its characters are those of the expected one. If the file has
-    questions only, the answers are written and not counted. A good result for the commands of
-    `tinyattn --help` is 93 correct answers of 100; `tinyattn baseline` gives 19.
+    An answer is correct if it is exactly the expected one. If the file has questions only, the
+    answers are written to --predictions, and not counted. For 100 questions this takes two
+    seconds. A good result for the commands of `tinyattn --help` is 93 correct answers of 100;
+    `tinyattn baseline` gives 19.
 
     With --report, count invented answers, correct answers for rare and frequent places, and wrong
     answers that are the birthplace of a person with a similar name. A run does not contain its
@@ -170,9 +171,9 @@ def _checked(trained: Trained, texts: Texts) -> Texts:
 def ask(question: str, start: Path, count: int, unknown: str, device: str) -> None:
     """Ask a finetuned model one QUESTION.
 
-    The answer and the most likely other answers are printed with their probabilities. Beam search
-    finds the other answers. Use the words of the training questions: the model has learned no
-    others. `tinyattn quickstart` ends with a question to try.
+    The answer and the most likely other answers are printed with their probabilities, after about a
+    second. Beam search finds the other answers. The model knows only questions in the words of its
+    training questions. `tinyattn quickstart` ends with a question to try.
 
     \b
     tinyattn ask "Where was Ada King born?"

@@ -56,7 +56,7 @@ class Cloze:
     """How documents become clozes.
 
     Args:
-        probability: that an example is a cloze, if the document allows one, in 0..1.
+        probability: probability that an example is a cloze, if the document allows one, in 0..1.
         cue: largest number of words shown before a phrase; the number is random.
         phrases: largest number of phrases in one example; their number and choice are random.
         inline: probability that the title of a cloze is among other words, in 0..1: without full

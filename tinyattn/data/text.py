@@ -25,7 +25,7 @@ MARKED = re.compile(rf"(^|\t){MARK}+", re.MULTILINE)
 """Byte-order marks at the beginning of a line, or of a field in a table."""
 SPACED = re.compile(r"\S {2,}\S|\? +\S")
 """Two or more spaces between words, or spaces after a question mark: perhaps in place of a tab."""
-COMMA = re.compile(r"""\?["']? *[,;]""")
+COMMA = re.compile(r"""[?？]["']? *[,;]""")
 """A comma or semicolon after a question mark: perhaps a file of comma-separated values (CSV)."""
 
 
@@ -101,11 +101,11 @@ def read_pairs(path: str | Path) -> list[tuple[str, str | None]]:
     numbered = [(i, line) for i, line in enumerate(lines, 1) if line.strip()]
     if not any("\t" in line for _, line in numbered):
         for pattern, found, otherwise in (
-            (COMMA, "a comma", "write nothing after the question mark"),
+            (COMMA, "a comma or semicolon", "write nothing after the question mark"),
             (SPACED, "spaces", "write single spaces between words"),
         ):
             alike = [(i, line) for i, line in numbered if pattern.search(line)]
-            if 2 * len(alike) > len(numbered):
+            if 2 * len(alike) > len(numbered[1:]) > 0 or len(alike) == len(numbered):
                 number, line = alike[0]
                 raise DataError(
                     f"{path}: line {number} has {found} where a tab should be, between question "
@@ -118,7 +118,8 @@ def read_pairs(path: str | Path) -> list[tuple[str, str | None]]:
         fields = line.split("\t")
         if len(fields) != 2 or not all(field.strip() for field in fields):
             alone = len(fields) == 1 and " " in line.strip()
-            spaces = "; there are spaces where the tab should be" * alone
+            found = "is a comma or semicolon" if COMMA.search(line) else "are spaces"
+            spaces = f"; there {found} where the tab should be" * alone
             raise DataError(
                 f"{path}: line {number} must be a question, one tab and an answer; got {line!r}"
                 f"{spaces}"

@@ -35,7 +35,7 @@ class DownAndUp(AttentionBlock):
         **dict.fromkeys(("context", "padding", "mask"), "its masks are causal by index"),
     }
     multiply_adds = Perceiver.multiply_adds
-    kept_numbers = Perceiver.kept_numbers
+    kept_elements = Perceiver.kept_elements
 
     def build(self, rng: np.random.Generator, *, latents: int = 64) -> None:
         """Create the latents, and two blocks of multi-head attention."""

@@ -19,10 +19,8 @@ from tinyattn.report.curves import NoPicture, NotInstalled, new_figure
 from tinyattn.report.progress import Progress
 
 
-def _lengths(ctx: click.Context, parameter: click.Parameter, text: str | None) -> list[int] | None:
+def _lengths(ctx: click.Context, parameter: click.Parameter, text: str) -> list[int]:
     """`256,512` as whole numbers; growth needs at least two."""
-    if text is None:
-        return None
     words = [word.strip() for word in text.split(",")]
     for word in words:
         digits = word.lstrip("0")
@@ -41,7 +39,7 @@ def _lengths(ctx: click.Context, parameter: click.Parameter, text: str | None) -
         help="Attention type to measure, such as bigbird,block=16, or MODULE:CLASS; may be "
              "repeated.")  # fmt: skip
 @opt.option("--lengths", callback=_lengths, metavar="T,T,..",
-        show_default=",".join(map(str, LENGTHS)),
+        default=",".join(map(str, LENGTHS)),
         help="Sequence lengths over which growth is measured.")  # fmt: skip
 @opt.option("--length", type=Amount(1, MOST_POSITIONS), show_default="the longest of --lengths",
         help="Sequence length of the comparison.")  # fmt: skip
@@ -54,13 +52,13 @@ def _lengths(ctx: click.Context, parameter: click.Parameter, text: str | None) -
              "grow.")  # fmt: skip
 @opt.JSON
 def compare(
-    names: tuple[str, ...], lengths: list[int] | None, length: int | None, width: int, heads: int,
+    names: tuple[str, ...], lengths: list[int], length: int | None, width: int, heads: int,
     rounds: int, picture: Path | None,
 ) -> None:  # fmt: skip
     """Compare attention types: the positions they attend to, their time and their memory.
 
     Whether a type can be causal is tested by changing inputs. Time and memory are measured with one
-    thread, for one attention block. This takes a minute; then, for example, BigBird has a quarter of
+    thread, for one attention block. This takes a minute. BigBird, for example, needs a quarter of
     the time of multi-head attention at 4,096 positions.
 
     \b
@@ -84,7 +82,7 @@ def compare(
     with Progress() as bar:
         try:
             found = run(
-                names, width=width, heads=heads, lengths=lengths or LENGTHS, length=length,
+                names, width=width, heads=heads, lengths=lengths, length=length,
                 rounds=rounds, on_start=bar.start, on_step=bar.advance,
             )  # fmt: skip
         except ValueError as error:

@@ -106,7 +106,7 @@ def _drawn(comparison: Comparison) -> bytes:
     figure = new_figure(16, 9)
     halves: Any = figure.subfigures(1, 2, width_ratios=(9, 7), wspace=0.03)
     left, right = halves
-    _draw_sight(left, comparison.rows)
+    _draw_layers(left, comparison.rows)
     right.suptitle(
         f"forward and backward of one sequence, width {comparison.width}, {comparison.heads} heads",
         fontsize=13,
@@ -123,7 +123,7 @@ def _drawn(comparison: Comparison) -> bytes:
     return as_png(figure, dpi=110)
 
 
-def _draw_sight(figure: Any, rows: Sequence[Row]) -> None:
+def _draw_layers(figure: Any, rows: Sequence[Row]) -> None:
     """A matrix for each attention type: after how many layers position t depends on position s."""
     from matplotlib.colors import ListedColormap
     from matplotlib.patches import Patch

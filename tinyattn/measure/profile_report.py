@@ -9,7 +9,7 @@ from tinyattn.report.text_table import Column, table
 NOTES = """\
 time: computing time of all threads together; an operation with its own row counts only there.
 bytes: of the arrays that an operation reads and writes, each once; backward, of the gradients.
-multiply-adds: those that the result needs, without pairs of a query and a hidden key, and without
+multiply-adds: those that the result needs, without pairs of a query and a masked key, and without
 work that backward repeats. by: kernel or formula; if a kernel exists but did not compute, why."""
 
 

@@ -124,11 +124,11 @@ def new_layers(
 ) -> list[Layer]:
     """`count` layers with the attention type of that name in ATTENTION and these options."""
 
-    kind: Any = ATTENTION[attention]
+    block_class: Any = ATTENTION[attention]
     common = {"max_length": max_length, "rng": rng, "dropout": dropout,
               "rotary": Rotary if rotary else None}  # fmt: skip
     return [
-        Layer(kind(width, heads, **common, **options), rng=rng, exact_gelu=exact_gelu,
+        Layer(block_class(width, heads, **common, **options), rng=rng, exact_gelu=exact_gelu,
               dropout=dropout)
         for _ in range(count)
     ]  # fmt: skip

@@ -46,7 +46,7 @@ class Perceiver(Module):
         "near": "its latents have no position in the sequence",
     }
     multiply_adds = "4·T·C² + 4·L·C² + 4·T·L·C"
-    kept_numbers = "4·T·C + 4·L·C"
+    kept_elements = "4·T·C + 4·L·C"
 
     def __init__(self, width: int, *, rng: np.random.Generator, latents: int = 64) -> None:
         if latents < 1:

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from tinyattn.nn.linear_layer import Initialiser
+from tinyattn.nn.linear_layer import Initializer
 
 
 def zeros(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
@@ -19,7 +19,7 @@ def ones(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
     return np.ones(shape, np.float32)
 
 
-def uniform(bound: float) -> Initialiser:
+def uniform(bound: float) -> Initializer:
     """Uniform between -bound and bound."""
     return lambda shape, rng: (rng.random(shape, np.float32) * 2 - 1) * np.float32(bound)
 

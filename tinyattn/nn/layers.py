@@ -13,7 +13,7 @@ import numpy as np
 
 from tinyattn import ops
 from tinyattn.backend import Array
-from tinyattn.nn.linear_layer import A5, Dropout, Initialiser, Linear
+from tinyattn.nn.linear_layer import A5, Dropout, Initializer, Linear
 from tinyattn.nn.module import Module, Parameter, Role
 from tinyattn.tensor import Tensor
 
@@ -26,7 +26,7 @@ class Embedding(Module):
     Shapes: ids (...) in 0..count-1 -> (..., width)."""
 
     def __init__(
-        self, count: int, width: int, *, rng: np.random.Generator, init: Initialiser = A5
+        self, count: int, width: int, *, rng: np.random.Generator, init: Initializer = A5
     ) -> None:
         self.weight = Parameter(init((count, width), rng), role=Role.TABLE)
 
@@ -35,7 +35,7 @@ class Embedding(Module):
 
 
 class LearnedPositions(Module):
-    """A learned vector for each position, initialised to 0. Shapes: T positions -> (T, C)."""
+    """A learned vector for each position, initialized to 0. Shapes: T positions -> (T, C)."""
 
     def __init__(self, context: int, width: int) -> None:
         self.weight = Parameter(np.zeros((context, width), np.float32), role=Role.TABLE)

@@ -19,10 +19,10 @@ from tinyattn.tensor import Tensor
 if TYPE_CHECKING:
     from tinyattn.rng import DropoutRNG
 
-Initialiser = Callable[[tuple[int, ...], np.random.Generator], np.ndarray]
+Initializer = Callable[[tuple[int, ...], np.random.Generator], np.ndarray]
 
 
-def normal(std: float) -> Initialiser:
+def normal(std: float) -> Initializer:
     """Initial values from the normal distribution N(0, std²)."""
     return lambda shape, rng: rng.standard_normal(shape, np.float32) * np.float32(std)
 
@@ -41,7 +41,7 @@ class Linear(Module):
         *,
         rng: np.random.Generator,
         bias: bool = True,
-        init: Initialiser = A5,
+        init: Initializer = A5,
         role: Role = Role.HIDDEN,
     ) -> None:
         self.weight = Parameter(init((n_in, n_out), rng), role=role)

@@ -3,7 +3,7 @@
     P = softmax(scale·q kᵀ)     the attention weights: how much each query matches each key
     y = P v                     for each query the mean of the values, with these weights
 
-A query is a question, keys are what can be asked for, values are what is answered. All three come
+A query says what a token looks for, a key what a token has, and a value what it passes on. All come
 from one sequence in self-attention; in cross-attention, keys and values come from another sequence.
 An attention mask says which keys a query may attend to; the weights of the others are 0. Dropout
 drops some weights in training (derivations/06_attention.md). Next: linear maps (ops/linear.py).
@@ -70,7 +70,7 @@ def attention(
     Forward:  s = scale·q kᵀ; P = softmax(s) over the keys that are allowed; U = P, or with
               dropout U = P·keep/(1 - dropout); y = U v, or 0 for a query without an allowed key
     Backward: dU = g vᵀ; ds = U·dU - P·Σ_j U_j·dU_j; dq = scale·ds k; dk = scale·dsᵀ q; dv = Uᵀ g
-              (q kᵀ is a matrix product, U·dU the product of the elements; j counts the keys)
+              (g = dL/dy; q kᵀ is a matrix product, U·dU one of the elements; j counts the keys)
     Shapes:   q (..., T, D), k (..., S, D), v (..., S, E), allowed (..., T, S) -> y (..., T, E)
     Units:    s in nats (logarithms to base e)
     Raises:   ValueError if shapes or dropout are invalid; TypeError if allowed is not boolean
@@ -82,8 +82,8 @@ def attention(
         causal: adds the causal mask, aligned at the end: with 5 keys, 2 queries have the positions
             3 and 4. PyTorch's is_causal aligns at the start: positions 0 and 1.
         scale: factor of the scores; default 1/√D (default of `attend`, attention/core.py: 1).
-        dropout: probability that a weight is dropped, 0 to 255/256.
-        dropout_rng: draws `keep` with a row for each key, as the kernels do; None: no dropout.
+        dropout: probability that a weight is dropped, 0 to 255/256 (a random number has 8 bits).
+        dropout_rng: draws `keep`, True for weights that are not dropped; None: no dropout.
     """
     T, S, D = q.shape[-2], k.shape[-2], q.shape[-1]
     scale = 1 / math.sqrt(max(1, D)) if scale is None else scale
@@ -94,7 +94,7 @@ def attention(
         scores = xp.where(mask, scale * xp.matmul(q, k.swapaxes(-1, -2)), -math.inf)
         largest = scores.max(axis=-1, keepdims=True) if S else xp.zeros((T, 1), dtype=q.dtype)
         e = xp.exp(scores - xp.where(largest == -math.inf, 0, largest))
-    total = xp.maximum(e.sum(axis=-1, keepdims=True), 1)  # sum ≥ exp(0) = 1; all masked: 0
+    total = xp.maximum(e.sum(axis=-1, keepdims=True), 1)  # 0 only if all are masked
     u = p = xp.where(mask, e / total, 0)  # U and P; equal without dropout
     if dropout_rng is not None and dropout:
         keep = dropout_rng.mask(dropout).keep(xp, (*p.shape[:-2], S, T)).swapaxes(-1, -2)

@@ -1,4 +1,4 @@
-"""Chapter 3: layer normalisation.
+"""Chapter 3: layer normalization.
 
 It keeps the activations of a deep network at one scale. Each row is shifted to mean 0 and scaled to
 variance 1, then multiplied by a learned gain and shifted by a learned bias
@@ -27,7 +27,7 @@ def _check(xp: Any, x: Array, gain: Array, bias: Array, *, eps: float = 1e-5) ->
 
 @op(check=_check)
 def layer_norm(xp: Any, x: Array, gain: Array, bias: Array, *, eps: float = 1e-5) -> Any:
-    """Normalise each row to mean 0 and variance 1, then scale and shift it.
+    """Normalize each row to mean 0 and variance 1, then scale and shift it.
 
     Forward:  y = h·gain + bias, h = (x - m)·r, r = 1/√(v + eps), m and v the row's mean, variance
     Backward: dh = g·gain; dx = r·(dh - mean(dh) - h·mean(dh·h)); dgain = Σ g·h; dbias = Σ g

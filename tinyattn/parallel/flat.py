@@ -51,7 +51,7 @@ class FlatParameters:
         first = next(iter(named.values()))
         self.xp, decayed = first.xp, optimizer.decayed
         order = [*named]
-        if optimizer.alone == "number":
+        if optimizer.alone == "element":
             order.sort(key=lambda name: name not in decayed)
         if optimizer.alone == "matrix" and on_gpu(self.xp):
             # Matrices of one shape are adjacent, and form a stack.
@@ -63,7 +63,7 @@ class FlatParameters:
         self._homes = [(named[name], view) for name, view in self.views(self.values).items()]
         self.gather()
         self.moments = []
-        for state in optimizer.memory.values():
+        for state in optimizer.state_arrays.values():
             flat = self.xp.empty(size, dtype=first.dtype)
             for name, view in self.views(flat).items():
                 view[...] = state[name]
@@ -98,7 +98,7 @@ class FlatParameters:
 
     def _pieces(self, optimizer: Optimizer) -> Iterator[Piece]:
         """The pieces that the rule updates. Large ones first, so that threads end together."""
-        if optimizer.alone == "number":
+        if optimizer.alone == "element":
             yield from self._tiles(optimizer)
         elif optimizer.alone == "matrix" and on_gpu(self.xp):
             yield from self._stacks(optimizer)

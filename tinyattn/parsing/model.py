@@ -140,7 +140,7 @@ class Parser(Module):
 
     @property
     def device(self) -> str:
-        """Where the parameters live: "cpu" or "cuda"."""
+        """The device of the parameters: "cpu" or "cuda"."""
         return self.embedding.weight.device
 
     def __call__(

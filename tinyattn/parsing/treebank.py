@@ -37,7 +37,7 @@ def split(
 ) -> tuple[list[Sentence], list[Sentence]]:
     """The training sentences and the held-out ones, both from whole documents.
 
-    Args: fraction: of the documents, to be held out.
+    Args: fraction: fraction of the documents to hold out.
     Raises: DataError if there are less than two documents.
     """
     if len(documents) < 2:

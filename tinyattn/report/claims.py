@@ -56,7 +56,7 @@ def as_text(results: Sequence[Result], remarks: Sequence[Remark]) -> str:
     """All claims, then the errata, then the remarks."""
     lines = _list_of(results)
     for heading, wrong in _parts(results).items():
-        lines += ["", f"{heading}, and where that is seen", ""]
+        lines += ["", f"{heading}, with counterexamples", ""]
         lines += [line for result in wrong for line in _erratum(result)]
     if remarks:
         lines += ["", REMARKS_ARE, "", *_list_of(remarks)]
@@ -73,7 +73,7 @@ def as_details(one: Result | Remark) -> str:
     facts = {"claim": said.says, "source": where(said), "verdict": str(said.verdict)}
     if isinstance(one, Result):
         facts["counterexample"] = one.counterexample
-    facts["remark" if outcome["state"] == "-" else "what is true"] = said.truth
+    facts["why" if outcome["state"] == "-" else "what is true"] = said.truth
     facts |= {"found": found, "under test": ", ".join(_under_test(said))}
     answer = {"confirmed": "yes", "-": "", "UNEXPECTED": f"NO: {outcome['unexpected']}"}
     facts["checks confirm"] = answer[outcome["state"]].removesuffix(": ")

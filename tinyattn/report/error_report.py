@@ -13,7 +13,7 @@ SHOWN = 5
 def as_table(report: Report) -> str:
     """The report as text: kinds of answers, frequency of places, most similar names."""
     names = {
-        "right": "right",
+        "correct": "correct",
         "seen_but_wrong": "wrong, but seen in a training text",
         "in_training_pairs": "  an answer of the training pairs",
         "only_in_corpus": "  elsewhere in the corpus",
@@ -21,13 +21,14 @@ def as_table(report: Report) -> str:
         "empty": "empty",
     }
     counts = report.counts()
-    lines = [_line("answers", "of all", "", "95 % interval")]
+    lines = [_line("answers", "count", "percent", "95 % interval")]
     lines += [_line(f"  {names[kind]}", *_cells(count)) for kind, count in counts.items()]
     if report.inventions:
         more = len(report.inventions) - SHOWN
         shown = ", ".join(map(repr, report.inventions[:SHOWN]))
         lines.append(f"  (such as {shown}{f' and {more:,} more' if more > 0 else ''})")
-    lines.append(_line("the place occurs in training texts", "right answers", "", "95 % interval"))
+    lines.append(_line("the place occurs in training texts", "correct answers", "percent",
+                       "95 % interval"))  # fmt: skip
     for group in report.groups:
         range_ = f"{group.fewest:,} to " * (group.fewest < group.most)
         times, places = _count(group.most, "time"), _count(group.places, "place")
@@ -37,7 +38,7 @@ def as_table(report: Report) -> str:
     lines.append(_line("the most similar training name", "answers", "by chance", "by chance",
                        "test p-value"))  # fmt: skip
     lines.append(_probe("  wrong answers", report.wrong))
-    lines.append(_probe("  expected places (right answers)", report.expected))
+    lines.append(_probe("  expected places (correct answers)", report.expected))
     return "\n".join(lines)
 
 

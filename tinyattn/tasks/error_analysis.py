@@ -74,7 +74,7 @@ class Report:
         """Each kind of answer: its number among all answers."""
         seen, n = self.taught + self.read, self.score.total
         counts = {
-            "right": self.score.correct,
+            "correct": self.score.correct,
             "seen_but_wrong": seen,
             "in_training_pairs": self.taught,
             "only_in_corpus": self.read,

@@ -77,9 +77,11 @@ def load(path: str | Path, *, device: str = "cpu") -> Run:
 
 def _runs_near(path: Path) -> list[str]:
     """The runs in a folder that is no run itself, or one beside it with a similar name."""
-    inside = sorted(str(file.parent) for file in path.glob(f"*/{CHECKPOINT}"))
-    beside = [str(file.parent) for file in path.parent.glob(f"*/{CHECKPOINT}")]
-    return inside[:SUGGESTED] or difflib.get_close_matches(str(path), beside, n=1)
+    inside = sorted((str(file.parent) for file in path.glob(f"*/{CHECKPOINT}")),
+                    key=lambda run: ("finetune" not in run, run))  # fmt: skip
+    beside = {file.parent.name: str(file.parent) for file in path.parent.glob(f"*/{CHECKPOINT}")}
+    near = difflib.get_close_matches(path.name, beside, n=1, cutoff=0.75)
+    return inside[:SUGGESTED] or [beside[name] for name in near]
 
 
 def load_run(path: str | Path, *, device: str = "cpu") -> Trained:

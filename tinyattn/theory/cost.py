@@ -3,7 +3,7 @@
 Each block has two formulas in letters for one sequence: the multiply-adds of the forward pass, and
 the array elements that it keeps for the backward pass. This file evaluates them. The formulas omit
 small terms: biases, softmax, the padding of a last segment, and the mask of blocks with segments
-or lists of keys. They count each pair of a query and a key in its list, also hidden pairs; dense
+or lists of keys. They count each pair of a query and a key in its list, also masked pairs; dense
 causal attention skips nearly half of them. The backward pass costs about twice as much, and
 computes the scores once more, since weights are not kept (derivations/06_attention.md).
 

@@ -32,7 +32,7 @@ def equal(what: str, got: Any, wanted: Any, within: float = EXACT) -> Finding:
     """Whether numbers, or arrays of one shape, differ by at most `within`, absolutely."""
     a, b = _plain(got), _plain(wanted)
     if a.shape != b.shape:
-        return Finding(False, f"{what} has shape {a.shape} instead of {b.shape}")
+        return Finding(False, f"shape of {what} = {a.shape} instead of {b.shape}")
     holds = bool((np.abs(a - b) <= within).all())  # never with NaN
     return Finding(holds, _is(what, a) + ("" if holds else f" instead of {shown(b)}"))
 
@@ -41,14 +41,14 @@ def at_most(what: str, got: Any, bound: Any, within: float = EXACT) -> Finding:
     """Whether no number is above its bound."""
     a, b = _plain(got), _plain(bound)
     holds = bool((a <= b + within).all())
-    return Finding(holds, f"{_is(what, a)} {'≤' if holds else 'not ≤'} {shown(b)}")
+    return Finding(holds, f"{_is(what, a)} {'≤' if holds else 'not ≤'} {_bound(b)}")
 
 
 def at_least(what: str, got: Any, bound: Any, within: float = EXACT) -> Finding:
     """Whether no number is below its bound."""
     a, b = _plain(got), _plain(bound)
     holds = bool((a >= b - within).all())
-    return Finding(holds, f"{_is(what, a)} {'≥' if holds else 'not ≥'} {shown(b)}")
+    return Finding(holds, f"{_is(what, a)} {'≥' if holds else 'not ≥'} {_bound(b)}")
 
 
 def fact(holds: Any, yes: str, no: str) -> Finding:
@@ -82,6 +82,11 @@ def _is(what: str, value: np.ndarray) -> str:
     text = shown(value)
     joined = what.endswith((":", ",", " is")) or text.startswith("of shape")
     return f"{what} {text}" if joined else f"{what} = {text}"
+
+
+def _bound(value: np.ndarray) -> str:
+    text = shown(value)
+    return "their bounds" if text.startswith("of shape") else text
 
 
 def _plain(value: Any) -> np.ndarray:

@@ -18,8 +18,8 @@ from tinyattn.attention.influence import randomize
 from tinyattn.tensor import Tensor
 from tinyattn.theory.queries import orthonormal
 
-HIDDEN = 1000
-"""The number of keys that are hidden from a query; `ops.attention` needs two tiles for them."""
+MASKED = 1000
+"""The number of keys that are masked from a query; `ops.attention` needs two tiles for them."""
 
 Block = TypeVar("Block", bound=AttentionBlock)
 
@@ -45,12 +45,12 @@ class Lab:
         return self.tensor(orthonormal(self.rng, n, n + more))
 
     def attend(self, query: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """The output and the weights of one query among other positions; see `answer`.
+        """The output and the weights of one query among other positions; see `output`.
 
         Shapes: query (D,), keys (n, D), values (n, E) -> (E,), (n,)
         """
         n, E = values.shape
-        output = self.answer(query, keys, ops.concatenate([values, values.xp.eye(n)], axis=1))
+        output = self.output(query, keys, ops.concatenate([values, values.xp.eye(n)], axis=1))
         return output[:E], output[E:]
 
     def weights(self, scores: Any, first: int | None = None) -> Tensor:
@@ -62,13 +62,13 @@ class Lab:
         n = column.shape[0]
         # The score of a key is its first element; the other three are random.
         keys = ops.concatenate([column, self.normal(n, 3)], axis=1)
-        return self.answer(self.tensor([1, 0, 0, 0]), keys, self.tensor(np.eye(n, first or n)))
+        return self.output(self.tensor([1, 0, 0, 0]), keys, self.tensor(np.eye(n, first or n)))
 
-    def answer(self, query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    def output(self, query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         """The output of one query as in a model: in the middle of a long sequence.
 
         The keys are at random positions, the last of them at the query's own. All other keys are
-        hidden: those before the query by an attention mask, the one after it by causality. A hidden
+        masked: those before the query by an attention mask, the one after it by causality. A masked
         key is a copy of the query, and its value is large, so attention to it would be noticed.
         There are more keys than one tile of `ops.attention` takes. As in a model, the operation
         divides the scores by √D; so the query is multiplied by √D before.
@@ -76,11 +76,11 @@ class Lab:
         Shapes: query (D,), keys (n, D), values (n, E) -> (E,)
         """
         (n, D), xp = keys.shape, keys.xp
-        order = np.minimum(self.rng.permutation(n + HIDDEN), n)  # n is a hidden key
+        order = np.minimum(self.rng.permutation(n + MASKED), n)  # n is a masked key
         last = np.flatnonzero(order < n)[-1]
         order[[last, -1]] = order[[-1, last]]  # to the query's own position
         order = np.append(order, n)  # the later key
-        allowed = xp.asarray((order < n) | (np.arange(len(order)) == n + HIDDEN))
+        allowed = xp.asarray((order < n) | (np.arange(len(order)) == n + MASKED))
         some_keys = ops.concatenate([keys, query[None]])
         some_values = ops.concatenate([values, xp.full((1, values.shape[1]), 1e3)])
         queries = some_keys[[n, n]] * math.sqrt(D)  # at the last two positions
@@ -88,7 +88,7 @@ class Lab:
 
     def block(
         self,
-        kind: type[Block],
+        block_class: type[Block],
         width: int,
         heads: int,
         *,
@@ -97,7 +97,7 @@ class Lab:
         **options: Any,
     ) -> Block:
         """A block on the device with random parameters; `randomize` explains `bias`."""
-        block = kind(width, heads, max_length=max_length, rng=self.rng, **options)
+        block = block_class(width, heads, max_length=max_length, rng=self.rng, **options)
         randomize(block, self.rng, bias=bias)
         block.to(self.device)
         return block

@@ -29,7 +29,7 @@ def weights_of(scores: Tensor, *, causal: bool = False) -> Tensor:
     Units:   nats -> weights
     Source:  derivations/03_softmax.md
 
-    Args: causal: whether later keys are hidden; the last query is at the position of the last key.
+    Args: causal: whether later keys are masked; the last query is at the position of the last key.
     """
     identity = scores.xp.eye(scores.shape[-1], dtype=scores.dtype)
     queries = scores[None] if scores.ndim == 1 else scores

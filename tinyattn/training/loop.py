@@ -2,7 +2,7 @@
 
 Take a batch, take a step, log the result, sometimes save a checkpoint. All random numbers depend
 only on the seed and the numbers of epoch and step. So a run that was interrupted and resumed ends
-with the same bits as one that was not. Next: Unicode forms of letters (data/forms.py).
+with the same bits as one that was not. Next, in chapter 5: text (data/forms.py).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def train(
         schedule: (number of a step, tokens before it) -> learning rate.
         log: called after each step with its result and learning rate.
         keep: called after each step with its result; must save a checkpoint if the second argument
-            is True, and may do so otherwise.
+            is True, and may save one if it is False.
         stop: called after each step; a result other than 0 ends the loop.
     Raises: FloatingPointError if the loss or the gradient norm of a step is NaN or infinite.
     """

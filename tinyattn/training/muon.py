@@ -79,7 +79,7 @@ class Muon(Optimizer):
 
     rule = staticmethod(muon)
     moments = ("velocity",)
-    numbers: ClassVar = {"momentum": 0.95}
+    hyperparameters: ClassVar = {"momentum": 0.95}
     alone = "matrix"
 
     def __init__(self, named: Iterable[tuple[str, Parameter]], **options: Any) -> None:

@@ -43,7 +43,7 @@ def make_optimizers(
     """
     if name not in OPTIMIZERS:
         raise ValueError(unknown_optimizer(name))
-    known = {key for optimizer in OPTIMIZERS.values() for key in optimizer.numbers}
+    known = {key for optimizer in OPTIMIZERS.values() for key in optimizer.hyperparameters}
     if unknown := [key for key in hyperparameters if key not in known]:
         raise TypeError(f"no optimizer has a {unknown[0]}{nearest(unknown[0], known)}")
     chosen = OPTIMIZERS[name]
@@ -54,7 +54,7 @@ def make_optimizers(
 
     def make(optimizer: type[Optimizer], parameters: Any, **more: Any) -> Optimizer:
         own: dict[str, Any] = {
-            key: value for key, value in hyperparameters.items() if key in optimizer.numbers
+            key: value for key, value in hyperparameters.items() if key in optimizer.hyperparameters
         }
         return optimizer(parameters, **common, **more, **own)
 

@@ -34,10 +34,10 @@ def decays_a5(parameter: Parameter) -> bool:
 class Optimizer:
     """The base class of optimizers. A subclass moves parameters against their gradients by a rule.
 
-    The rule is a function `rule(xp, w, g, *moments, t, rate, decay, **numbers)`. It changes the
-    parameter w and its moments in place, and leaves the gradient g as it is. t is the number of the
-    step, from 1; rate is the learning rate; decay is the weight decay coefficient, one number or an
-    array like w; numbers are the hyperparameters.
+    The rule is a function `rule(xp, w, g, *moments, t, rate, decay, **hyperparameters)`. It changes
+    the parameter w and its moments in place, and leaves the gradient g as it is. t is the number of
+    the step, from 1; rate is the learning rate; decay is the weight decay coefficient, one number
+    or an array like w.
 
     Args:
         named: parameters by name.
@@ -45,17 +45,17 @@ class Optimizer:
         decays: says which parameters decay. Do not change `decays` or `weight_decay` later: a step
             with several threads reads them only when it is created (parallel/flat.py).
         scale: a factor on the learning rate, if two optimizers need different learning rates.
-        numbers: hyperparameters that replace defaults in the attribute `numbers`.
+        hyperparameters: hyperparameters that replace defaults in the attribute `hyperparameters`.
     Raises: ValueError without parameters; TypeError if they have two dtypes, or for a
         hyperparameter that the rule does not have.
     """
 
     rule: ClassVar[Callable[..., None]]
     moments: ClassVar[tuple[str, ...]] = ()  # names of a parameter's state arrays
-    numbers: ClassVar[dict[str, float]] = {}  # hyperparameters and their defaults
+    hyperparameters: ClassVar[dict[str, float]] = {}  # hyperparameters and their defaults
     alone: ClassVar[str] = "parameter"
     """The unit that the rule updates without the rest. "parameter": a whole array. "matrix": each
-    matrix on the last two axes. "number": each element, so arrays may be split and joined."""
+    matrix on the last two axes. "element": each element, so arrays may be split and joined."""
 
     def __init__(
         self,
@@ -64,22 +64,22 @@ class Optimizer:
         weight_decay: float = 0.1,
         decays: Decays = decays_matrices,
         scale: float = 1.0,
-        **numbers: float,
+        **hyperparameters: float,
     ) -> None:
         self.named = dict(named)
         if not self.named:
             raise ValueError(f"{type(self).__name__}: the model has no parameters")
         if len({parameter.dtype for parameter in self.named.values()}) > 1:
             raise TypeError(f"{type(self).__name__}: the parameters must share one dtype")
-        if unknown := numbers.keys() - self.numbers.keys():
+        if unknown := hyperparameters.keys() - self.hyperparameters.keys():
             raise TypeError(
                 f"{type(self).__name__}: has no hyperparameter {', '.join(sorted(unknown))}; "
-                f"it has {', '.join(self.numbers)}"
+                f"it has {', '.join(self.hyperparameters)}"
             )
-        self.given = {**self.numbers, **numbers}
+        self.given = {**self.hyperparameters, **hyperparameters}
         self.decayed = {name for name, parameter in self.named.items() if decays(parameter)}
         self.weight_decay, self.scale, self.steps = weight_decay, scale, 0
-        self.memory = {
+        self.state_arrays = {
             moment: {name: p.xp.zeros_like(p.data) for name, p in self.named.items()}
             for moment in self.moments
         }
@@ -94,7 +94,7 @@ class Optimizer:
         self.steps += 1
         for name, w in self.named.items():
             g = w.xp.zeros_like(w.data) if w.grad is None else w.grad
-            moments = [self.memory[moment][name] for moment in self.moments]
+            moments = [self.state_arrays[moment][name] for moment in self.moments]
             self.move(w.data, g, moments, learning_rate, self.decay_of(name))
             w.changed_in_place()
             w.zero_grad()  # so that no gradient is used twice
@@ -114,7 +114,7 @@ class Optimizer:
 
     def state(self) -> dict[str, dict[str, Array]]:
         """The optimizer state that a checkpoint needs: each moment of every parameter, by name."""
-        return self.memory
+        return self.state_arrays
 
 
 @dispatched
@@ -137,8 +137,8 @@ class SGD(Optimizer):
 
     rule = staticmethod(sgd)
     moments = ("velocity",)
-    numbers: ClassVar = {"momentum": 0.95}  # as in Muon (training/muon.py)
-    alone = "number"
+    hyperparameters: ClassVar = {"momentum": 0.95}  # as in Muon (training/muon.py)
+    alone = "element"
 
 
 @dispatched
@@ -166,8 +166,8 @@ class AdamW(Optimizer):
 
     rule = staticmethod(adamw)
     moments = ("first", "second")
-    numbers: ClassVar = {"beta1": 0.9, "beta2": 0.95, "eps": 1e-8}
-    alone = "number"
+    hyperparameters: ClassVar = {"beta1": 0.9, "beta2": 0.95, "eps": 1e-8}
+    alone = "element"
 
 
 def clip_gradients(gradients: Sequence[Array], most: float) -> float:

@@ -21,7 +21,7 @@ from tinyattn.tensor import Tensor
 from tinyattn.training.optimizers import Optimizer, clip_gradients
 
 Loss = Callable[[Batch, DropoutRNG | None, float], Tensor]
-"""(part of a batch, dropout RNG, divisor: the number of targets in the whole batch) -> loss."""
+"""A function of a part of a batch, the dropout RNG and the number of targets in the whole batch."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class StepResult:
 
 
 class Step:
-    """One update of the parameters of all `optimizers`, by one batch. It is a context manager, as
-    its subclass ShardedStep starts and ends threads (parallel/shards.py)."""
+    """One update of the parameters of all `optimizers`, by one batch. It is a context manager, so
+    that its subclass ShardedStep can start and end threads (parallel/shards.py)."""
 
     def __init__(
         self, loss: Loss, optimizers: list[Optimizer], *, seed: int = 0, clip: float = 1.0
@@ -61,7 +61,7 @@ class Step:
         parameters = [p for optimizer in self.optimizers for p in optimizer.named.values()]
         for parameter in parameters:
             parameter.zero_grad()
-        (batch,) = batch.split(1)  # one part: only cuts off columns that are all padding
+        (batch,) = batch.split(1)  # this removes columns that are all padding
         with np.errstate(all="ignore"):  # NaN and infinity are found below
             loss = self.loss(batch, DropoutRNG(self.seed, step), float(max(1, batch.trained)))
             loss.backward()

@@ -11,7 +11,7 @@ COUNTED = {"block": 8, "global_blocks": 2, "random_blocks": 1}
 ALONE = {"random_blocks": 0}  # with more blocks it draws other blocks
 
 
-def sees(block: Any, T: int, causal: bool) -> numpy.ndarray:
+def attends(block: Any, T: int, causal: bool) -> numpy.ndarray:
     lists = block.pattern(-(-T // block.block), causal)
     seen = numpy.zeros((T, T), bool)
     for t in range(T):
@@ -23,7 +23,7 @@ def sees(block: Any, T: int, causal: bool) -> numpy.ndarray:
 
 
 def formula(np: Any, p: Parameters, block: Any, x: Any, causal: bool, padded: Any) -> Any:
-    return dense(np, p, block, x, masked(sees(block, x.shape[1], causal), padded))
+    return dense(np, p, block, x, masked(attends(block, x.shape[1], causal), padded))
 
 
 def parameters(block: Any) -> int:

@@ -10,7 +10,7 @@ from formulas import Parameters, linear, masked, meeting, merged, rotated, split
 USES = [True, False]
 
 
-def sees(block: Any, T: int, causal: bool) -> numpy.ndarray:
+def attends(block: Any, T: int, causal: bool) -> numpy.ndarray:
     return meeting(T, causal)
 
 
@@ -19,7 +19,7 @@ def formula(np: Any, p: Parameters, block: Any, x: Any, causal: bool, padded: An
     q = rotated(np, block, split(np, linear(np, p, "query", x), block.heads), range(T))
     k = rotated(np, block, x[:, None], range(T))
     v = split(np, linear(np, p, "value", x), block.heads)
-    allowed = masked(sees(block, T, causal), padded)
+    allowed = masked(attends(block, T, causal), padded)
     return merged(np, p, attention(np, q, k, v, allowed, scale=1 / math.sqrt(x.shape[-1])))
 
 

@@ -11,7 +11,7 @@ OPTIONS = {"rows": 3}
 ALWAYS_THERE = True
 
 
-def sees(block: Any, T: int, causal: bool) -> numpy.ndarray:
+def attends(block: Any, T: int, causal: bool) -> numpy.ndarray:
     return meeting(T, causal)
 
 

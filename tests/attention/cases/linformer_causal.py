@@ -10,7 +10,7 @@ OPTIONS = {"segment": 4, "rows": 2}
 OWN_MASK = True
 
 
-def sees(block: Any, T: int, causal: bool) -> numpy.ndarray:
+def attends(block: Any, T: int, causal: bool) -> numpy.ndarray:
     return meeting(T, causal)
 
 

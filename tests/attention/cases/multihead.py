@@ -8,12 +8,12 @@ from formulas import Parameters, dense, masked, meeting
 USES = [True, False]
 
 
-def sees(block: Any, T: int, causal: bool) -> numpy.ndarray:
+def attends(block: Any, T: int, causal: bool) -> numpy.ndarray:
     return meeting(T, causal)
 
 
 def formula(np: Any, p: Parameters, block: Any, x: Any, causal: bool, padded: Any) -> Any:
-    return dense(np, p, block, x, masked(sees(block, x.shape[1], causal), padded))
+    return dense(np, p, block, x, masked(attends(block, x.shape[1], causal), padded))
 
 
 def parameters(block: Any) -> int:

@@ -10,7 +10,7 @@ OPTIONS = {"latents": 3}
 OWN_MASK = True
 
 
-def sees(block: Any, T: int, causal: bool) -> numpy.ndarray:
+def attends(block: Any, T: int, causal: bool) -> numpy.ndarray:
     """The latents attend to the first L; otherwise a position has only its residual connection."""
     L = len(block.perceiver.latents)
     return meeting(T, causal) & ((numpy.arange(T) < L) | numpy.eye(T, dtype=bool))

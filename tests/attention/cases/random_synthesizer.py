@@ -9,14 +9,14 @@ from formulas import Parameters, linear, masked, meeting, merged, split
 USES = [True, False]
 
 
-def sees(block: Any, T: int, causal: bool) -> numpy.ndarray:
+def attends(block: Any, T: int, causal: bool) -> numpy.ndarray:
     return meeting(T, causal)
 
 
 def formula(np: Any, p: Parameters, block: Any, x: Any, causal: bool, padded: Any) -> Any:
     T = x.shape[1]
     scores = p["table"][:, :T, :T] + numpy.zeros((len(x), 1, 1, 1))
-    weights = softmax(np, scores, masked(sees(block, T, causal), padded))
+    weights = softmax(np, scores, masked(attends(block, T, causal), padded))
     return merged(np, p, np.matmul(weights, split(np, linear(np, p, "value", x), block.heads)))
 
 

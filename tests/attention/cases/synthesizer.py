@@ -9,7 +9,7 @@ from formulas import Parameters, linear, masked, meeting, merged, split
 USES = [True, False]
 
 
-def sees(block: Any, T: int, causal: bool) -> numpy.ndarray:
+def attends(block: Any, T: int, causal: bool) -> numpy.ndarray:
     return meeting(T, causal)
 
 
@@ -17,7 +17,7 @@ def formula(np: Any, p: Parameters, block: Any, x: Any, causal: bool, padded: An
     T = x.shape[1]
     hidden = split(np, linear(np, p, "hidden", x), block.heads)
     scores = linear(np, p, "scores", np.where(hidden > 0, hidden, 0.0))[..., :T]
-    weights = softmax(np, scores, masked(sees(block, T, causal), padded))
+    weights = softmax(np, scores, masked(attends(block, T, causal), padded))
     return merged(np, p, np.matmul(weights, split(np, linear(np, p, "value", x), block.heads)))
 
 

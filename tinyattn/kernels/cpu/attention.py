@@ -5,7 +5,7 @@ weighted mean of values, and such a mean can be computed tile by tile (online so
 Gimelshein 2018; Dao and others 2022). When a tile has a larger score than all tiles before it, the
 sums so far are scaled down. The weights are not kept; backward computes them again, tile by tile.
 So memory grows with T and not with T² (derivations/06_attention.md), except for a mask, which has
-T × S elements. If a result is ∞ or NaN, selected.py computes it again without hidden pairs.
+T × S elements. If a result is ∞ or NaN, selected.py computes it again without masked pairs.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ def attention(
     with np.errstate(invalid="ignore", over="ignore"):  # ∞ and NaN are handled below
         by_tiles = _by_tiles(q, k, v, y, pairs, drops, scale, upscale)
     if not _finite(y):
-        return selection.answers(y), lambda g: (*selection.gradients(g), None)
+        return selection.outputs(y), lambda g: (*selection.gradients(g), None)
 
     def vjp(g: Array) -> tuple[Array, ...]:
         with np.errstate(invalid="ignore", over="ignore"):
             found = by_tiles(g)
-        # A hidden key of -∞, or a query without keys, shows in these gradients and not in y.
+        # A masked key of -∞, or a query without keys, shows in these gradients and not in y.
         if not (_finite(found[0]) and _finite(found[1])):
             found = selection.gradients(g)
         return *found, None
@@ -120,7 +120,7 @@ class _Scores:
         self.k, self.pairs, self.drops = k, pairs, drops
 
     def of(self, part: Part, queries: slice, keys: slice, q_transposed: Array) -> Array:
-        """The scores of a tile, -∞ for hidden pairs."""
+        """The scores of a tile, -∞ for masked pairs."""
         x = np.matmul(self.k[part][..., keys, :], q_transposed)
         self.pairs.hide(x, part, queries, keys)
         return x

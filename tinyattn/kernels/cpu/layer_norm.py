@@ -1,4 +1,4 @@
-"""Engine room, CPU: layer normalisation tile by tile.
+"""Engine room, CPU: layer normalization tile by tile.
 
 Sums over rows and columns are matrix products with a vector of ones, which are several times faster
 than NumPy's reductions.

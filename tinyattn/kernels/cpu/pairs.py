@@ -3,7 +3,7 @@
 Attention computes a score for every query and key: T × S pairs for each head of each sequence. This
 file defines their order: a few queries of a few heads at a time, against tiles of the keys that
 they may attend to, so that each tile fits the cache of a core. Masks are applied here too: `hide`
-sets the scores of hidden pairs to -∞, and tiles in which all pairs are hidden are skipped.
+sets the scores of masked pairs to -∞, and tiles in which all pairs are masked are skipped.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Pairs:
 
     Args:
         allowed: boolean attention mask, broadcasts to (*lead, T, S); True = may attend.
-        causal: whether later keys are hidden; the last query is at the position of the last key.
+        causal: whether later keys are masked; the last query is at the position of the last key.
     """
 
     def __init__(
@@ -74,9 +74,9 @@ class Pairs:
                 yield keys
 
     def hide(self, scores: Array, part: Part, queries: slice, keys: slice) -> None:
-        """Set the scores of hidden pairs in a tile to -∞; rows are keys, columns queries."""
+        """Set the scores of masked pairs in a tile to -∞; rows are keys, columns queries."""
         if self.lag is not None:
-            # The first row hidden from the first query; below 0 if that key is before the tile.
+            # The first row masked from the first query; below 0 if that key is before the tile.
             later = queries.start + self.lag + 1 - keys.start
             late = scores[..., max(0, later) :, :]
             if late.shape[-2]:
@@ -129,5 +129,5 @@ def _parts(lead: tuple[int, ...], width: int) -> Iterator[Part]:
 
 
 def _log_mask(allowed: Array, dtype: Any) -> Array:
-    """0 where allowed, -∞ elsewhere: added to scores, it gives hidden pairs the weight 0."""
+    """0 where allowed, -∞ elsewhere: added to scores, it gives masked pairs the weight 0."""
     return np.where(allowed, dtype.type(0), dtype.type(-math.inf))

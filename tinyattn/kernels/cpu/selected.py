@@ -1,6 +1,6 @@
-"""Engine room, CPU: attention that leaves out hidden pairs instead of multiplying them by 0.
+"""Engine room, CPU: attention that leaves out masked pairs instead of multiplying them by 0.
 
-A weight of 0 hides a value by multiplication; but 0·∞ and 0·NaN are NaN. Uninitialised memory may
+A weight of 0 hides a value by multiplication; but 0·∞ and 0·NaN are NaN. Uninitialized memory may
 contain such elements, and a mask hides them. So if the tiles (attention.py) give an
 element that is not finite, attention is computed again here. Every sum leaves out pairs of weight
 0, and backward also queries whose gradient is 0. It computes one head at a time, with T × S
@@ -21,7 +21,7 @@ from tinyattn.rng import DropoutMask
 
 
 class Selection:
-    """Attention of many heads, for arrays that may contain ∞ or NaN where they are hidden.
+    """Attention of many heads, for arrays that may contain ∞ or NaN where they are masked.
 
     Args:
         q, k, v: with equal leading axes; shapes as in `ops.attention`.
@@ -36,7 +36,7 @@ class Selection:
         self.qkv, self.pairs, self.drops = (q, k, v), pairs, drops
         self.scale, self.upscale = scale, upscale
 
-    def answers(self, y: Array) -> Array:
+    def outputs(self, y: Array) -> Array:
         """y, (..., T, E), filled with the outputs."""
         with np.errstate(invalid="ignore"):  # 0·∞ is computed first, then replaced
             for head in np.ndindex(*self.pairs.lead):

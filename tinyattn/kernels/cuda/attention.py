@@ -4,7 +4,7 @@ The matrix products are CuPy's. Between them one kernel launch replaces scores b
 backward, one launch replaces gradients of weights by gradients of scores. So the weights of all
 pairs are kept: a GPU has the memory for sequences of some thousand tokens. The results are copied
 in any case, to put the heads of a position beside each other. An element that is not finite is then
-summed again, without hidden pairs (kernels/cpu/selected.py).
+summed again, without masked pairs (kernels/cpu/selected.py).
 """
 
 from __future__ import annotations
@@ -116,11 +116,11 @@ extern "C" __global__ void weigh_back(const T* weights, T* du, T* used, const T*
     du[s] = live && weights[s] != 0 ? (du[s] - weights[s] * inner) * scale : 0;
 }
 
-// Whether x is finite; if not, the sum is computed again without hidden pairs.
+// Whether x is finite; if not, the sum is computed again without masked pairs.
 __device__ bool is_number(T x) { return x - x == 0; }
 
 // y = U v, with the heads of a position beside each other.
-extern "C" __global__ void answers(const T* product, const T* used, const T* v, Matrices vm, T* y,
+extern "C" __global__ void outputs(const T* product, const T* used, const T* v, Matrices vm, T* y,
                                    int E, Pairs p) {
   unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= p.rows * E) return;
@@ -220,7 +220,7 @@ def attention(
     used = xp.empty_like(weights) if dropout_mask else weights
     launch("weigh", blocks_for(rows), weights, used, *about_weights)
     y = beside(T, E)
-    launch("answers", (-(-y.size // THREADS),), xp.matmul(used, v), used, v, _strides(v), y,
+    launch("outputs", (-(-y.size // THREADS),), xp.matmul(used, v), used, v, _strides(v), y,
            d_and_e[1], pairs)  # fmt: skip
     del used
 

@@ -1,4 +1,4 @@
-"""Engine room, CUDA: layer normalisation, one warp for each row."""
+"""Engine room, CUDA: layer normalization, one warp for each row."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def leading(lab: Lab, n: int, lead: float) -> list[float]:
 def mixture(lab: Lab, weights: tuple[float, ...], values: tuple[float, ...]) -> float:
     """The output of attention with these weights, for values that are numbers."""
     keys, column = lab.orthonormal(len(weights)), lab.tensor(values).reshape(-1, 1)
-    return lab.answer(distribution_query(keys, weights), keys, column).item()
+    return lab.output(distribution_query(keys, weights), keys, column).item()
 
 
 # What is true --------------------------------------------------------------------------------

@@ -27,9 +27,9 @@ LEADS_AWAY = 1e-9
 """A larger gradient is no rounding error."""
 
 
-def new(lab: Lab, kind: Any, n: int, **options: int) -> Any:
+def new(lab: Lab, block_class: Any, n: int, **options: int) -> Any:
     """A block for n positions, with large random parameters."""
-    return lab.block(kind, C, H, max_length=n, **options)
+    return lab.block(block_class, C, H, max_length=n, **options)
 
 
 def work_of(block: MultiHead, x: Tensor) -> int:
