@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from tinyattn.backend import Array, array_module, asnumpy
 from tinyattn.dispatch import dispatched
@@ -53,7 +53,7 @@ class Optimizer:
     rule: ClassVar[Callable[..., None]]
     moments: ClassVar[tuple[str, ...]] = ()  # names of a parameter's state arrays
     hyperparameters: ClassVar[dict[str, float]] = {}  # hyperparameters and their defaults
-    alone: ClassVar[str] = "parameter"
+    alone: ClassVar[Literal["parameter", "matrix", "element"]] = "parameter"
     """The unit that the rule updates without the rest. "parameter": a whole array. "matrix": each
     matrix on the last two axes. "element": each element, so arrays may be split and joined."""
 
