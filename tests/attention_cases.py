@@ -3,7 +3,7 @@
 The file of `random-synthesizer` is random_synthesizer.py. It must have
 
     USES         how the type can be used: True is causal, False is bidirectional
-    attends         (block, T, causal) -> (T, T): which inputs (across) reach which outputs (down)
+    attends      (block, T, causal) -> (T, T): which inputs (across) reach which outputs (down)
     formula      (np, parameters, block, x, causal, padded) -> the block's output, in plain NumPy;
                  also called with HIPS autograd's NumPy (formulas.py has the pieces)
     parameters   (block) -> the number of its parameters, counted by hand

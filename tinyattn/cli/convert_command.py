@@ -27,8 +27,8 @@ def convert(start: Path, to: str, out: Path, overwrite: bool) -> None:
 
     Bilinear attention has one matrix in place of the query and key matrices of each head, and the
     same outputs. A model with rotary positions cannot be rewritten, since no single matrix gives
-    its scores: train one with --positions learned, as in the first example (three minutes). The
-    conversion takes a second. A good result: the largest difference of the logits is about 2e-14.
+    its scores: train one with --positions learned, as in the first example. A good result: the
+    largest difference of the logits is about 2e-14.
 
     \b
     tinyattn pretrain world/corpus.txt --recipe world --positions learned --out runs/learned

@@ -52,7 +52,7 @@ def score(file: Path, start: Path, device: str, workers: int | None) -> None:
     """Score a trained model on held-out data of its task.
 
     For a model that answers questions, FILE has a question, a tab and an answer per line, and the
-    score is the accuracy; the model of the quickstart has 93 % (first example, two seconds). For a
+    score is the accuracy; the model of the quickstart has 93 % (first example, one second). For a
     parser, FILE is a treebank, and the score is UAS and LAS, as those of `tinyattn parse`.
 
     \b

@@ -77,7 +77,7 @@ def _one_attention(
 
     def print_row(row: Any) -> None:
         print_lines(*headings, line(row))
-        headings.clear()  # they stand above the first row only
+        headings.clear()  # only the first row has them above it
 
     rows, seconds = run(recipe, options, **more, on_row=print_row)
     facts = {**as_dict(rows, seconds), "folder": str(options.folder)}

@@ -105,7 +105,7 @@ def read_pairs(path: str | Path) -> list[tuple[str, str | None]]:
             (SPACED, "spaces", "write single spaces between words"),
         ):
             alike = [(i, line) for i, line in numbered if pattern.search(line)]
-            if 2 * len(alike) > len(numbered[1:]) > 0 or len(alike) == len(numbered):
+            if 2 * len(alike) > len(numbered):
                 number, line = alike[0]
                 raise DataError(
                     f"{path}: line {number} has {found} where a tab should be, between question "
