@@ -242,6 +242,7 @@ def contents(*folders: Path) -> dict[Path, bytes]:
             "pretrain x --set pretrain.learning_rate",
             "needs TABLE.KEY=VALUE; got 'pretrain.learning_rate'",
         ),
+        ("pretrain x --set model.layers 1", "needs TABLE.KEY=VALUE; got 'model.layers'"),
         ("pretrain x --steps 0", "0 is not in the range x>=1"),
         ("pretrain x --steps 3 --epochs 2", "give either --epochs or --steps"),
         ("pretrain x --resume --overwrite", "--resume continues a run, --overwrite replaces it"),

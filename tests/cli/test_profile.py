@@ -43,7 +43,7 @@ def test_table(tinyattn: Any) -> None:
     assert re.match(
         r"a5: [\d,]+ parameters, adamw, 4 random sequences of 16 tokens, .* 2 workers", printed
     )
-    assert lines[2].split() == ["operation", "calls", "time", "share", "bytes", "multiply-adds",
+    assert lines[2].split() == ["operation", "calls", "time", "fraction", "bytes", "multiply-adds",
                                 "per", "second", "by"]  # fmt: skip
     row = next(line for line in lines if line.startswith("linear        forward"))
     assert row.split()[2] == "14" and row.endswith(" G  kernel")

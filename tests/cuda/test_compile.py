@@ -39,10 +39,10 @@ BODIES = {
     "gelu exact": ("T x, T& y, T& slope", gelu.EXACT),
     "gelu tanh": ("T x, T& y, T& slope", gelu.TANH),
     "rotate": ("T even, T odd, T cosine, T sine, T& y_even, T& y_odd", f"{rotary.ROTATE};"),
-    "sgd": ("T g, T rate, T decay, T momentum, T& w, T& m", optimizers.SGD),
-    "adamw": ("T g, T beta1, T rest1, T beta2, T rest2, double rate, T corrected, T eps, T decay, "
+    "sgd": ("T g, T lr, T decay, T momentum, T& w, T& m", optimizers.SGD),
+    "adamw": ("T g, T beta1, T rest1, T beta2, T rest2, double lr, T corrected, T eps, T decay, "
               "T& w, T& m, T& v", optimizers.ADAMW),
-    "momentum": ("T g, double rate, T decay, T momentum, T& w, T& m, T& u", optimizers.MOMENTUM),
+    "momentum": ("T g, double lr, T decay, T momentum, T& w, T& m, T& u", optimizers.MOMENTUM),
     "clip": ("T loss, T square, double clip, T& norm, T& factor, int& failed", optimizers.CLIP),
 }  # fmt: skip
 

@@ -50,6 +50,14 @@ def test_a_missing_file_or_a_folder_is_named(tmp_path: Path) -> None:
         read_text(tmp_path)
 
 
+def test_a_missing_file_has_a_similar_one(tmp_path: Path) -> None:
+    (tmp_path / "birth_train.tsv").write_text("x")
+    with pytest.raises(DataError, match="; did you mean 'birth_train.tsv'[?]$"):
+        read_text(tmp_path / "birth_trian.tsv")
+    with pytest.raises(DataError, match="no such file or directory$"):
+        read_text(tmp_path / "corpus.txt")
+
+
 def test_pairs_and_questions(file: Path) -> None:
     file.write_bytes(b"\xef\xbb\xbfWhere was Ada born?\tLozumb\r\n\r\nAnd Bo?\tZarg\r\n")
     assert read_pairs(file) == [("Where was Ada born?", "Lozumb"), ("And Bo?", "Zarg")]

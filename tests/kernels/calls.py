@@ -416,7 +416,7 @@ def add_each(d: Drawing) -> Call:
     return Call(sums[: len(shapes)], values[: len(shapes)])
 
 
-RATE = 0.01
+LR = 0.01
 
 
 def _rule(d: Drawing, shape: Shape, moments: int, terms: Any = None, **numbers: float) -> Call:
@@ -425,9 +425,7 @@ def _rule(d: Drawing, shape: Shape, moments: int, terms: Any = None, **numbers: 
     memory = [m._replace(values=abs(m.values)) for m in memory]
     each = Numbers(np.where(d.rng.random(shape) < 0.5, 0, 0.1).astype(d.dtype))
     decay = d.one_of(0.0, 0.1, each)
-    return Call(
-        w, g, *memory, terms=terms, t=d.one_of(1, 2, 999), rate=RATE, decay=decay, **numbers
-    )
+    return Call(w, g, *memory, terms=terms, t=d.one_of(1, 2, 999), lr=LR, decay=decay, **numbers)
 
 
 @case
@@ -444,7 +442,7 @@ def adamw(d: Drawing) -> Call:
 def muon(d: Drawing) -> Call:
     """One matrix, or a stack. The slope of the polynomials is 10⁴ where a singular value is 1."""
     shape = d.one_of((), (1,), (3,)) + tuple(d.one_of(1, 2, 5, 33) for _ in "MN")
-    move = RATE * math.sqrt(max(1.0, shape[-1] / shape[-2]))
+    move = LR * math.sqrt(max(1.0, shape[-1] / shape[-2]))
     return _rule(d, shape, 1, lambda w, g, m: [1e4 * move], momentum=d.one_of(0.0, 0.95))
 
 

@@ -36,7 +36,7 @@ def test_a_gradient_of_nan_changes_nothing(rule: str) -> None:
     before = np.random.default_rng(0).standard_normal(shape).astype("float32")
     before[1] = np.nan
     arrays = [asarray(a, device="cuda") for a in before.copy()]
-    call(rule, *arrays, t=7, rate=0.01, decay=0.1, **made.hyperparameters)
+    call(rule, *arrays, t=7, lr=0.01, decay=0.1, **made.hyperparameters)
     for mine, then in zip(arrays, before, strict=True):
         assert_array_equal(asnumpy(mine), then)
 

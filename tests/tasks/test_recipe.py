@@ -35,6 +35,14 @@ def test_every_recipe_reads_back_equal(name: str, tmp_path: Path) -> None:
         assert load_recipe(other, config=tmp_path / "config.toml") == recipe
 
 
+def test_each_setting_has_a_comment(tmp_path: Path) -> None:
+    """`tinyattn info --recipe` prints it beside the value, and the text can still be read."""
+    recipe = load_recipe("a5")
+    text = to_toml(recipe.tables(), comments=True)
+    assert recipe_from(tomllib.loads(text), "here") == recipe
+    assert not [line for line in text.splitlines() if " = " in line and "  # " not in line]
+
+
 def test_the_longer_recipe_is_the_shorter_one_with_more_epochs() -> None:
     hour, best = load_recipe("a5-hour"), load_recipe("a5-best")
     assert best.pretrain.epochs > hour.pretrain.epochs

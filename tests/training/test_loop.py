@@ -401,9 +401,9 @@ def test_a_users_optimizer_is_a_class_and_a_table_entry(
 ) -> None:
     """Settings, runs, checkpoints and steps of several threads then know it."""
 
-    def sign(xp, w, g, m, *, t, rate, decay, momentum):  # type: ignore[no-untyped-def]
+    def sign(xp, w, g, m, *, t, lr, decay, momentum):  # type: ignore[no-untyped-def]
         m[...] = momentum * m + (1 - momentum) * g
-        w -= rate * (decay * w + xp.sign(m))
+        w -= lr * (decay * w + xp.sign(m))
 
     class Sign(Optimizer):
         rule, moments, hyperparameters = staticmethod(sign), ("average",), {"momentum": 0.9}

@@ -62,8 +62,8 @@ class Penalty:
         in float32.
     """
 
-    focus: float = 0.0
-    near: float = 0.0
+    focus: float = 0.0  # weight of the penalty on the entropy of attention weights
+    near: float = 0.0  # weight of the penalty on the distance to which heads attend
     cap: float = 64.0  # positions²: more than 8 positions cost no more
 
     def __post_init__(self) -> None:

@@ -141,7 +141,7 @@ def _option_hint(option: str, ctx: click.Context) -> str:
         known = any(option in p.opts for command in commands for p in command.params)
         return f"{option} goes after the command" if known else ""
     home = home_of(typed, ctx.info_name or "")
-    takes = any(parameter.name == "sets" for parameter in ctx.command.params)
+    takes = any(parameter.name == "settings" for parameter in ctx.command.params)
     return f"did you mean --set {home}=VALUE?" if home and takes else ""
 
 

@@ -47,7 +47,7 @@ def info(start: Path | None, recipe: str | None, kernels: bool) -> None:
         raise click.UsageError("give either --from RUN or --recipe NAME or --kernels")
     if recipe:
         tables = load_recipe(recipe).tables()
-        opt.show(tables, to_toml(tables).removesuffix("\n"))
+        opt.show(tables, to_toml(tables, comments=True).removesuffix("\n"))
     elif kernels:
         rows = _kernels()
         opt.show({"rows": rows}, "\n".join(table(rows, KERNEL_COLUMNS)))

@@ -78,7 +78,8 @@ UNKNOWN = option("--unknown", default="error", type=Choice(["error", "drop"]),
 def set_option(table: str = "pretrain") -> Callable[[Any], Any]:
     """--set; its help has an example of a table that the command uses."""
     example = f"{table}.learning_rate=3e-3"
-    return option("--set", "sets", multiple=True, metavar="TABLE.KEY=VALUE",
+    return option("--set", "settings", multiple=True, metavar="TABLE.KEY=VALUE",
+                  callback=lambda ctx, _, values: parse_settings(values),
                   help=f"Setting of the recipe, such as {example}; may be repeated. "
                   "`tinyattn info --recipe world` lists the settings.")  # fmt: skip
 
@@ -173,7 +174,7 @@ def open_stage(
     with wrong(error=RuntimeError):
         ranks = all_ranks(np, options["device"])
     given = settings_of(options["attention"], options["positions"], options["penalties"],
-                        options["sets"])  # fmt: skip
+                        options["settings"])  # fmt: skip
     settings = given | extra
     epochs, steps = options["epochs"], options["steps"]
     if epochs and steps:
@@ -214,17 +215,20 @@ def _is_given(name: str) -> bool:
 
 
 def settings_of(
-    attention: str | None, positions: str | None, penalties: tuple[str, ...], sets: tuple[str, ...]
+    attention: str | None,
+    positions: str | None,
+    penalties: tuple[str, ...],
+    settings: dict[str, Any],
 ) -> dict[str, Any]:
     """The settings from `model_options`; the other options override --set."""
-    settings = {"model.attention": attention, "model.positions": positions}
+    typed = {"model.attention": attention, "model.positions": positions}
     if attention is not None and positions is None:
         with wrong():
             if possible_positions(attention, "rotary") == "learned":
-                settings["model.positions"] = "learned"
-    given: dict[str, Any] = {key: value for key, value in settings.items() if value is not None}
+                typed["model.positions"] = "learned"
+    given: dict[str, Any] = {key: value for key, value in typed.items() if value is not None}
     given |= {f"penalty.{k}": v for k, v in parse_penalties(penalties).items()}
-    return parse_settings(sets) | given
+    return settings | given
 
 
 def open_device(name: str, workers: int | None = None) -> str:

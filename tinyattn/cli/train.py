@@ -13,7 +13,7 @@ from tinyattn.attention.lookup import own_class
 from tinyattn.cli import options as opt
 from tinyattn.cli.outputs import draw, finish, spare
 from tinyattn.cli.streams import note
-from tinyattn.cli.types import FILE, FOLDER, Choice, parse_settings
+from tinyattn.cli.types import FILE, FOLDER, Choice
 from tinyattn.data.text import documents_of, read_answered, read_text
 from tinyattn.report.progress import Progress
 from tinyattn.tasks import running
@@ -198,7 +198,7 @@ def finetune(
     if start is not None and corpus is not None:
         raise click.UsageError("give --from RUN (pretrained) or --corpus FILE (a new model), not "
                                "both")  # fmt: skip
-    of_model = [key for key in parse_settings(options["sets"]) if key.startswith("model.")]
+    of_model = [key for key in options["settings"] if key.startswith("model.")]
     if corpus is None and (options["attention"] or options["positions"] or of_model):
         raise click.UsageError("the model comes from --from; --attention, --positions and --set "
                                "model.* are for a new model, with --corpus")  # fmt: skip

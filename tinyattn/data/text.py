@@ -8,6 +8,7 @@ ends. An error names the file and the place of the mistake. Next: characters and
 
 from __future__ import annotations
 
+import difflib
 import re
 from pathlib import Path
 
@@ -37,6 +38,8 @@ def read_text(path: str | Path) -> str:
     """
     try:
         raw = Path(path).read_bytes()
+    except FileNotFoundError as error:
+        raise DataError(f"{path}: no such file or directory{_similar(Path(path))}") from error
     except OSError as error:
         raise DataError(f"{path}: {(error.strerror or str(error)).lower()}") from error
     wide = "; it looks like UTF-16" if raw[:2] in UTF16 or _is_wide(raw) else ""
@@ -60,6 +63,16 @@ def read_text(path: str | Path) -> str:
     if not text.strip():
         raise DataError(f"{path}: the file is empty")
     return text
+
+
+def _similar(path: Path) -> str:
+    """The end of a message: the most similar name of a file in the folder; empty if none is."""
+    try:
+        names = [file.name for file in path.parent.iterdir()]
+    except OSError:
+        return ""
+    near = difflib.get_close_matches(path.name, names, n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def _is_wide(raw: bytes) -> bool:

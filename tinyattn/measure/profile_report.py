@@ -18,7 +18,7 @@ COLUMNS = [
     Column("", "{direction}", "<9"),
     Column("calls", lambda row: f"{row['calls']:,.0f}" if row["calls"] else "", ">7"),
     Column("time", lambda row: _seconds(row["seconds"]), ">11"),
-    Column("share", "{share:.1%}", ">8"),
+    Column("fraction", "{fraction:.1%}", ">10"),
     Column("bytes", lambda row: f"{row['bytes'] / 1e6:,.1f} MB" if row["bytes"] else "", ">13"),
     Column("multiply-adds", lambda row: _products(row["multiply_adds"], 1e6, "M"), ">14"),
     Column("per second", lambda row: _products(row["rate"], 1e9, "G"), ">12"),
@@ -33,7 +33,7 @@ def as_table(profile: Profile) -> str:
     for row in [*profile.rows, Row("total", "", "", *sums)]:
         timed = row.direction and row.seconds > 0  # a coarse clock may measure 0 seconds
         rate = row.multiply_adds / row.seconds if timed else 0
-        rows.append({**row._asdict(), "share": row.seconds / profile.busy, "rate": rate})
+        rows.append({**row._asdict(), "fraction": row.seconds / profile.busy, "rate": rate})
     step, workers, rate = profile.seconds, profile.workers, profile.product_rate
     computing, bound = profile.busy / step, profile.floor / step
     of_computing = profile.floor * workers / profile.busy

@@ -35,13 +35,13 @@ class GPTConfig:
 
     vocabulary: int  # V, number of different tokens
     context: int = 128  # context length: maximum number of tokens in a sequence
-    layers: int = 4
-    heads: int = 8
+    layers: int = 4  # number of layers
+    heads: int = 8  # heads of attention in each layer
     width: int = 256  # C (d_model), size of the vector at each position
-    dropout: float = 0.1
-    positions: str = "learned"  # or "rotary"
+    dropout: float = 0.1  # probability of dropout
+    positions: str = "learned"  # "learned" or "rotary"
     attention: str = "multihead"  # a name in ATTENTION_TYPES, and options: "bigbird,block=16"
-    gelu: str = "exact"  # or "tanh", the faster approximation
+    gelu: str = "exact"  # "exact", or "tanh", the faster approximation
 
     def __post_init__(self) -> None:
         sizes(self, "vocabulary", "context", "layers", "heads", "width")

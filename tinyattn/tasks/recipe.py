@@ -8,6 +8,7 @@ file, or single settings, override the settings of a recipe.
 
 from __future__ import annotations
 
+import inspect
 import re
 import tomllib
 from dataclasses import asdict, dataclass, fields, replace
@@ -30,14 +31,14 @@ class DataSettings:
     """How text becomes examples."""
 
     objective: str = "span"  # span corruption; or "next": next-token prediction
-    longest: int = 112  # this and the next three: see tinyattn.data.Corruption
-    truncate: float = 1.0
-    shortest: int = 4
-    words: int = 0
-    cloze: float = 0.0  # probability of a cloze; see tinyattn.data.Cloze for these four
-    cue: int = 3
-    phrases: int = 3
-    inline: float = 0.0
+    longest: int = 112  # largest length of an example, in tokens, before MASK is added
+    truncate: float = 1.0  # probability that a document is cut to a random length
+    shortest: int = 4  # smallest random length, in tokens
+    words: int = 0  # largest number of whole words masked; 0: a span of characters
+    cloze: float = 0.0  # probability that an example is a cloze (data/cloze.py)
+    cue: int = 3  # of a cloze: largest number of words shown before a phrase
+    phrases: int = 3  # of a cloze: largest number of phrases
+    inline: float = 0.0  # of a cloze: probability that the title stands among other words
     length: int = 0  # tokens counted per example; 0: the context length
     blank_lines: bool = False  # whether an empty line is a document of its own
     ascii_questions: bool = False  # whether finetuning drops characters that are not ASCII
@@ -214,14 +215,28 @@ def _merged(tables: dict[str, Any], more: dict[str, Any], where: str) -> dict[st
     return tables | {table: tables.get(table, {}) | values for table, values in more.items()}
 
 
-def to_toml(tables: dict[str, dict[str, Any]]) -> str:
-    """Nested dictionaries of numbers, booleans and strings, as TOML."""
+def to_toml(tables: dict[str, dict[str, Any]], *, comments: bool = False) -> str:
+    """Nested dictionaries of numbers, booleans and strings, as TOML.
+
+    Args: comments: whether to add the meaning of each setting, as a comment.
+    """
     lines = []
     for table, values in tables.items():
         lines.append(f"[{table}]")
+        meaning = meanings(TABLES[table]) if comments else {}
         for key, value in values.items():
             text = {True: "true", False: "false"}.get(value) if isinstance(value, bool) else None
             text = text or (f'"{value}"' if isinstance(value, str) else repr(value))
-            lines.append(f"{key} = {text}")
+            line = f"{key} = {text}"
+            lines.append(f"{line:<30} # {meaning[key]}" if key in meaning else line)
         lines.append("")
     return "\n".join(lines)
+
+
+def meanings(settings: type) -> dict[str, str]:
+    """The comment beside each field of a class of settings, from its source; empty without it."""
+    try:
+        source = inspect.getsource(settings)
+    except OSError:  # a package without sources
+        return {}
+    return dict(re.findall(r"^    (\w+): .*?  # (.+)$", source, re.MULTILINE))

@@ -54,19 +54,19 @@ def orthogonal(xp: Any, g: Array) -> Array:
 
 @dispatched
 def muon(
-    xp: Any, w: Array, g: Array, m: Array, *, t: int, rate: float, decay: Array | float,
+    xp: Any, w: Array, g: Array, m: Array, *, t: int, lr: float, decay: Array | float,
     momentum: float,
 ) -> None:  # fmt: skip
     """One step of Muon."""
     m[...] = momentum * m + g
     u = orthogonal(xp, g + momentum * m)
-    w -= rate * (decay * w + math.sqrt(max(1.0, w.shape[-1] / w.shape[-2])) * u)
+    w -= lr * (decay * w + math.sqrt(max(1.0, w.shape[-1] / w.shape[-2])) * u)
 
 
 class Muon(Optimizer):
     """Orthogonalized momentum: every direction of a weight matrix moves equally far.
 
-    Forward: m ← βm + g; u = orthogonal(g + βm); w ← w - rate·(decay·w + s·u),
+    Forward: m ← βm + g; u = orthogonal(g + βm); w ← w - lr·(decay·w + s·u),
              s = √max(1, n_out/n_in)
     Source:  Jordan and others 2024 (KellerJordan/Muon), with decoupled weight decay
 

@@ -34,9 +34,9 @@ def decays_a5(parameter: Parameter) -> bool:
 class Optimizer:
     """The base class of optimizers. A subclass moves parameters against their gradients by a rule.
 
-    The rule is a function `rule(xp, w, g, *moments, t, rate, decay, **hyperparameters)`. It changes
+    The rule is a function `rule(xp, w, g, *moments, t, lr, decay, **hyperparameters)`. It changes
     the parameter w and its moments in place, and leaves the gradient g as it is. t is the number of
-    the step, from 1; rate is the learning rate; decay is the weight decay coefficient, one number
+    the step, from 1; lr is the learning rate; decay is the weight decay coefficient, one number
     or an array like w.
 
     Args:
@@ -103,9 +103,9 @@ class Optimizer:
         self, w: Array, g: Array, moments: list[Array], learning_rate: float, decay: Array | float
     ) -> None:
         """Apply the rule to one array."""
-        rate = float(learning_rate) * self.scale  # np.float64 would turn float32 into float64
+        lr = float(learning_rate) * self.scale  # np.float64 would turn float32 into float64
         type(self).rule(
-            array_module(w), w, g, *moments, t=self.steps, rate=rate, decay=decay, **self.given
+            array_module(w), w, g, *moments, t=self.steps, lr=lr, decay=decay, **self.given
         )
 
     def decay_of(self, name: str) -> float:
@@ -119,18 +119,18 @@ class Optimizer:
 
 @dispatched
 def sgd(
-    xp: Any, w: Array, g: Array, m: Array, *, t: int, rate: float, decay: Array | float,
+    xp: Any, w: Array, g: Array, m: Array, *, t: int, lr: float, decay: Array | float,
     momentum: float,
 ) -> None:  # fmt: skip
     """One step of SGD."""
     m[...] = momentum * m + g
-    w -= rate * (decay * w + m)
+    w -= lr * (decay * w + m)
 
 
 class SGD(Optimizer):
     """SGD with momentum: a heavy ball that rolls downhill, and keeps rolling.
 
-    Forward: m ← βm + g; w ← w - rate·(decay·w + m)
+    Forward: m ← βm + g; w ← w - lr·(decay·w + m)
     Source:  Robbins and Monro 1951; Polyak 1964; Sutskever and others 2013, section 2.
              Difference: here weight decay is decoupled from the gradient, as in AdamW
     """
@@ -143,14 +143,14 @@ class SGD(Optimizer):
 
 @dispatched
 def adamw(
-    xp: Any, w: Array, g: Array, m: Array, v: Array, *, t: int, rate: float, decay: Array | float,
+    xp: Any, w: Array, g: Array, m: Array, v: Array, *, t: int, lr: float, decay: Array | float,
     beta1: float, beta2: float, eps: float,
 ) -> None:  # fmt: skip
     """One step of AdamW."""
     m[...] = beta1 * m + (1 - beta1) * g
     v[...] = beta2 * v + (1 - beta2) * g**2
     m_hat, v_hat = m / (1 - beta1**t), v / (1 - beta2**t)
-    w -= rate * (decay * w + m_hat / (xp.sqrt(v_hat) + eps))
+    w -= lr * (decay * w + m_hat / (xp.sqrt(v_hat) + eps))
 
 
 class AdamW(Optimizer):
@@ -159,8 +159,8 @@ class AdamW(Optimizer):
     Each element moves by about the learning rate, whatever the size of its gradient.
 
     Forward: m ← β₁m + (1-β₁)g; v ← β₂v + (1-β₂)g²;
-             w ← w - rate·(decay·w + m̂/(√v̂ + ε)), m̂ = m/(1-β₁ᵗ), v̂ = v/(1-β₂ᵗ)
-    Source:  Loshchilov and Hutter 2019, algorithm 2; `rate` scales the decay too, as in PyTorch.
+             w ← w - lr·(decay·w + m̂/(√v̂ + ε)), m̂ = m/(1-β₁ᵗ), v̂ = v/(1-β₂ᵗ)
+    Source:  Loshchilov and Hutter 2019, algorithm 2; `lr` scales the decay too, as in PyTorch.
              The hyperparameters are A5's
     """
 

@@ -65,7 +65,7 @@ class TrainSettings:
     beta1: float = 0.9  # of AdamW, for the mean of the gradients
     beta2: float = 0.95  # of AdamW, for the mean of their squares
     eps: float = 1e-8  # of AdamW
-    weight_decay: float = 0.1
+    weight_decay: float = 0.1  # coefficient of the decay
     decay: str = "matrices"  # which parameters decay: "matrices" or "a5"
     clip: float = 1.0  # largest gradient norm; larger gradients are scaled down
     schedule: str = "linear"  # "constant", "linear", "cosine" or "a5-cyclic"

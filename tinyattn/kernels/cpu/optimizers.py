@@ -16,13 +16,13 @@ from tinyattn.kernels.register import kernel
 
 @kernel("adamw", "cpu")
 def adamw(
-    xp: Any, w: Array, g: Array, m: Array, v: Array, *, t: int, rate: float, decay: Array | float,
+    xp: Any, w: Array, g: Array, m: Array, v: Array, *, t: int, lr: float, decay: Array | float,
     beta1: float, beta2: float, eps: float,
 ) -> None:  # fmt: skip
     """`training.optimizers.adamw`."""
-    # rate·m̂/(√v̂ + ε) = corrected_rate·m/(√v + corrected_eps); rate: the learning rate
+    # lr·m̂/(√v̂ + ε) = corrected_lr·m/(√v + corrected_eps); lr: the learning rate
     correct = math.sqrt(1 - beta2**t)
-    corrected_rate, corrected_eps = rate * correct / (1 - beta1**t), eps * correct
+    corrected_lr, corrected_eps = lr * correct / (1 - beta1**t), eps * correct
     m *= beta1
     m += g * (1 - beta1)
     v *= beta2
@@ -30,14 +30,14 @@ def adamw(
     size = xp.sqrt(v)
     size += corrected_eps
     move = m / size
-    move *= corrected_rate
-    shrink(w, rate, decay)
+    move *= corrected_lr
+    shrink(w, lr, decay)
     w -= move
 
 
 @kernel("muon", "cpu")
 def muon(
-    xp: Any, w: Array, g: Array, m: Array, *, t: int, rate: float, decay: Array | float,
+    xp: Any, w: Array, g: Array, m: Array, *, t: int, lr: float, decay: Array | float,
     momentum: float,
 ) -> None:  # fmt: skip
     """`training.muon.muon`."""
@@ -45,13 +45,13 @@ def muon(
     m += g
     u = momentum * m
     u += g
-    shrink(w, rate, decay)
+    shrink(w, lr, decay)
     u = orthogonal(xp, u)
-    u *= rate * math.sqrt(max(1.0, w.shape[-1] / w.shape[-2]))
+    u *= lr * math.sqrt(max(1.0, w.shape[-1] / w.shape[-2]))
     w -= u
 
 
-def shrink(w: Array, rate: float, decay: Array | float) -> None:
+def shrink(w: Array, lr: float, decay: Array | float) -> None:
     """Apply weight decay to w in place, unless decay is 0."""
     if not isinstance(decay, float) or decay:
-        w *= 1 - rate * decay
+        w *= 1 - lr * decay

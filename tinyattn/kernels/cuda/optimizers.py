@@ -49,21 +49,21 @@ extern "C" __global__ void add_each(Pieces p) {  // blockIdx.y: which array
 SGD = """
 if (g == g) {
   m = momentum * m + g;
-  w -= rate * (decay * w + m);
+  w -= lr * (decay * w + m);
 }
 """
 ADAMW = """
 if (g == g) {
   m = m * beta1 + g * rest1;
   v = v * beta2 + g * g * rest2;
-  w = w * T(1 - rate * decay) - corrected * m / (sqrt(v) + eps);
+  w = w * T(1 - lr * decay) - corrected * m / (sqrt(v) + eps);
 }
 """
 MOMENTUM = """
 if (g == g) {
   m = momentum * m + g;
   u = g + momentum * m;
-  w *= T(1 - rate * decay);
+  w *= T(1 - lr * decay);
 } else {
   u = 0;
 }
@@ -117,40 +117,40 @@ def clip_factor(
 
 @kernel("sgd", "cuda")
 def sgd(
-    xp: Any, w: Array, g: Array, m: Array, *, t: int, rate: float, decay: Array | float,
+    xp: Any, w: Array, g: Array, m: Array, *, t: int, lr: float, decay: Array | float,
     momentum: float,
 ) -> None:  # fmt: skip
     """`training.optimizers.sgd` in one launch."""
-    run = _elementwise(xp, "T g, T rate, T decay, T momentum", "T w, T m", SGD, "sgd")
-    run(g, rate, decay, momentum, w, m)
+    run = _elementwise(xp, "T g, T lr, T decay, T momentum", "T w, T m", SGD, "sgd")
+    run(g, lr, decay, momentum, w, m)
 
 
 @kernel("adamw", "cuda")
 def adamw(
-    xp: Any, w: Array, g: Array, m: Array, v: Array, *, t: int, rate: float, decay: Array | float,
+    xp: Any, w: Array, g: Array, m: Array, v: Array, *, t: int, lr: float, decay: Array | float,
     beta1: float, beta2: float, eps: float,
 ) -> None:  # fmt: skip
     """`training.optimizers.adamw` in one launch."""
     run = _elementwise(
-        xp, "T g, T beta1, T rest1, T beta2, T rest2, float64 rate, T corrected, T eps, T decay",
+        xp, "T g, T beta1, T rest1, T beta2, T rest2, float64 lr, T corrected, T eps, T decay",
         "T w, T m, T v", ADAMW, "adamw",
     )  # fmt: skip
     correct = math.sqrt(1 - beta2**t)
-    corrected = rate * correct / (1 - beta1**t)
-    run(g, beta1, 1 - beta1, beta2, 1 - beta2, rate, corrected, eps * correct, decay, w, m, v)
+    corrected = lr * correct / (1 - beta1**t)
+    run(g, beta1, 1 - beta1, beta2, 1 - beta2, lr, corrected, eps * correct, decay, w, m, v)
 
 
 @kernel("muon", "cuda")
 def muon(
-    xp: Any, w: Array, g: Array, m: Array, *, t: int, rate: float, decay: Array | float,
+    xp: Any, w: Array, g: Array, m: Array, *, t: int, lr: float, decay: Array | float,
     momentum: float,
 ) -> None:  # fmt: skip
     """`training.muon.muon` with one launch before its matrix products, and one after."""
     run = _elementwise(
-        xp, "T g, float64 rate, T decay, T momentum", "T w, T m, T u", MOMENTUM, "momentum"
+        xp, "T g, float64 lr, T decay, T momentum", "T w, T m, T u", MOMENTUM, "momentum"
     )
     u = xp.empty_like(g)
-    run(g, rate, decay, momentum, w, m, u)
+    run(g, lr, decay, momentum, w, m, u)
     u = orthogonal(xp, u)
     move = _elementwise(xp, "T u, T size", "T w", "w -= size * u", "move")
-    move(u, rate * math.sqrt(max(1.0, w.shape[-1] / w.shape[-2])), w)
+    move(u, lr * math.sqrt(max(1.0, w.shape[-1] / w.shape[-2])), w)
