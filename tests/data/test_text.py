@@ -52,9 +52,9 @@ def test_a_missing_file_or_a_folder_is_named(tmp_path: Path) -> None:
 
 def test_a_missing_file_has_a_similar_one(tmp_path: Path) -> None:
     (tmp_path / "birth_train.tsv").write_text("x")
-    with pytest.raises(DataError, match="; did you mean 'birth_train.tsv'[?]$"):
+    with pytest.raises(DataError, match=r"; did you mean 'birth_train\.tsv'\?$"):
         read_text(tmp_path / "birth_trian.tsv")
-    with pytest.raises(DataError, match="no such file or directory$"):
+    with pytest.raises(DataError, match=r"no such file or directory$"):
         read_text(tmp_path / "corpus.txt")
 
 
