@@ -6,7 +6,7 @@ The book, in reading order; a file imports only from files before its own:
     2 attention     ops/softmax, ops/dropout, ops/attention, ops/linear,
                     nn/module, nn/linear_layer,
                     attention/masks, attention/block, attention/multihead
-    3 a GPT         ops/normalization, ops/gelu, ops/embedding, nn/layers, limits, rng,
+    3 a GPT         ops/normalization, ops/gelu, ops/embedding, nn/hooks, nn/layers, limits, rng,
                     attention/cache, models/layer, models/gpt
     4 training      ops/loss, data/batches, training/optimizers, training/step, training/loop
     5 a task        data/forms, data/text, data/vocabulary, data/questions, checks,

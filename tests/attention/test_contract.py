@@ -80,7 +80,7 @@ def test_an_attention_type_has_its_options_in_its_signature(name: str) -> None:
     common = ["width", "heads", "max_length", "rng", "dropout", "rotary"]
     assert [*shown.parameters] == [*common, *options_of(ATTENTION[name])]
     assert [*inspect.signature(block).parameters] == [
-        "x", "context", "allowed", "causal", "dropout_rng", "cache"
+        "x", "context", "allowed", "causal", "dropout_rng", "cache", "hooks"
     ]  # fmt: skip
     option = next(iter(options_of(ATTENTION[name])), "dropout")
     with pytest.raises(TypeError, match=f"has no option '{option}t'; did you mean '{option}'"):

@@ -8,48 +8,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from attention_cases import about, with_options
+from attention_cases import about
 from blocks import CLOSE, after
 from cases import in_float64
 from numpy.testing import assert_allclose, assert_array_equal
+from tiny import CAUSAL, CONTEXT, TINY, TYPES, every_type, ids_of, tiny
 
 from tinyattn import Tensor, no_grad, ops
 from tinyattn.attention import ARRANGEMENTS
 from tinyattn.backend import asarray, get_device
-from tinyattn.models import ATTENTION_TYPES, GPT, GPTConfig, continuations, generate
+from tinyattn.models import GPT, GPTConfig, continuations, generate
+from tinyattn.nn import weight_hooks
 from tinyattn.rng import DropoutRNG
-
-CONTEXT = 12
-TINY: dict[str, Any] = {"vocabulary": 11, "context": CONTEXT, "layers": 2, "heads": 2, "width": 8}
-SMALLER = {"bigbird": "bigbird,block=2,window_blocks=1,random_blocks=1"}
-"""So that a sequence of a dozen tokens has several blocks, and some of them are hidden."""
-
-CAUSAL = [name for name, made in ATTENTION_TYPES.items() if "causal" not in made.cannot]
-TYPES = [(name, "learned") for name in CAUSAL] + [
-    (name, "rotary") for name in CAUSAL if "rotary" not in ATTENTION_TYPES[name].cannot
-]
-every_type = pytest.mark.parametrize(("name", "positions"), TYPES)
-
-
-def tiny(name: str = "multihead", positions: str = "learned", **options: Any) -> GPT:
-    """A small GPT with weights so large that its outputs differ."""
-    device = options.pop("device", "cpu")
-    attention = (
-        name
-        if "," in name or name not in ATTENTION_TYPES
-        else SMALLER.get(name, with_options(name))
-    )
-    given = {**TINY, "attention": attention, "positions": positions, **options}
-    model = GPT(GPTConfig(**given), device=device)
-    draw = np.random.default_rng(1)
-    for parameter in model.parameters():
-        parameter.data = draw.standard_normal(parameter.shape) * 0.7
-    return model
-
-
-def ids_of(*shape: int) -> np.ndarray:
-    return np.random.default_rng(0).integers(TINY["vocabulary"], size=shape)
-
 
 # Sizes -------------------------------------------------------------------------------------
 
@@ -107,10 +77,11 @@ def test_every_parameter_gets_a_gradient_on_every_device(
     runs = []
     for place in ("cpu", device):
         model = tiny(name, positions, device=place)
-        attention_weights: list[Tensor] = []
-        logits = model(ids, dropout_rng=DropoutRNG(0), attention_weights=attention_weights)
+        weights: list[Tensor] = []
+        hooks = weight_hooks(TINY["layers"], weights)
+        logits = model(ids, dropout_rng=DropoutRNG(0), hooks=hooks)
         ops.cross_entropy(logits, asarray(ids, device=place)).backward()
-        assert (logits.shape, len(attention_weights)) == ((3, CONTEXT, 11), TINY["layers"])
+        assert (logits.shape, len(weights)) == ((3, CONTEXT, 11), TINY["layers"])
         named = [*model.named_parameters()]
         get = get_device(place).get
         runs.append({path: get(parameter.grad) for path, parameter in named})

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from tinyattn import Tensor, gradcheck
 from tinyattn.models import Layer, Perceiver
+from tinyattn.nn import NO_HOOKS, Hooks, weight_hooks
 from tinyattn.rng import DropoutRNG
 
 
@@ -67,7 +68,7 @@ def test_latent_j_attends_to_the_inputs_up_to_j(layers: int, device: str) -> Non
     x = numbers(6, C)
 
     def latents(x: Tensor) -> Tensor:
-        z = made.down(x, stack[0], None, None)
+        z = made.down(x, stack[0], None, NO_HOOKS)
         for layer in stack[1:-1]:
             z = layer(z, causal=True)
         return z
@@ -140,15 +141,15 @@ def test_outputs_stay_when_a_sequence_grows(device: str) -> None:
 
 def test_attention_weights_of_every_layer(device: str) -> None:
     made, layers = perceiver(device, latents=2, layers=4)
-    attention_weights: list[Tensor] = []
-    made(put(numbers(3, 5, C), device), layers, attention_weights=attention_weights)
-    assert [w.shape for w in attention_weights] == [
+    all_weights: list[Tensor] = []
+    made(put(numbers(3, 5, C), device), layers, hooks=Hooks(weight_hooks(4, all_weights)))
+    assert [w.shape for w in all_weights] == [
         (3, H, 2, 5),
         (3, H, 2, 2),
         (3, H, 2, 2),
         (3, H, 5, 2),
     ]
-    for weights in attention_weights:
+    for weights in all_weights:
         T, S = weights.shape[-2:]
         assert_allclose(weights.numpy().sum(axis=-1), 1, rtol=1e-12)
         assert_array_equal(weights.numpy() > 0, np.broadcast_to(np.tri(T, S), weights.shape))

@@ -13,6 +13,7 @@ from tinyattn import ops
 from tinyattn.attention import ABILITIES, ATTENTION, Penalty
 from tinyattn.backend import asnumpy
 from tinyattn.graph import no_grad
+from tinyattn.nn import weight_hooks
 from tinyattn.parsing import Parser, ParserConfig
 from tinyattn.parsing.model import NO_TOKEN, ROOT
 from tinyattn.rng import DropoutRNG
@@ -143,15 +144,13 @@ def test_gradients_reach_every_parameter(name: str, device: str) -> None:
 
 def test_attention_weights_of_every_layer(device: str) -> None:
     parser, inputs = new(device, layers=3), batch()
-    attention_weights: list[Tensor] = []
-    parser(inputs, attention_weights=attention_weights)
-    assert [w.shape for w in attention_weights] == [(3, 2, 6, 6)] * 3
-    for row, length in zip(attention_weights[0].numpy(), LENGTHS, strict=True):
+    weights: list[Tensor] = []
+    parser(inputs, hooks=weight_hooks(3, weights))
+    assert [w.shape for w in weights] == [(3, 2, 6, 6)] * 3
+    for row, length in zip(weights[0].numpy(), LENGTHS, strict=True):
         assert_allclose(row.sum(axis=-1), 1)
         assert (row[..., length:] == 0).all()
-    penalty = Penalty(focus=1.0, near=0.1)(
-        attention_weights, put(inputs[..., 0] > ROOT, device), 8.0
-    )
+    penalty = Penalty(focus=1.0, near=0.1)(weights, put(inputs[..., 0] > ROOT, device), 8.0)
     penalty.backward()
     assert np.abs(asnumpy(parser.layers[0].attention.query.weight.grad)).max() > 0
 

@@ -14,6 +14,7 @@ from tinyattn import ops
 from tinyattn.attention import Penalty
 from tinyattn.backend import asnumpy
 from tinyattn.data import PAD, Batch, DataError
+from tinyattn.nn import weight_hooks
 from tinyattn.parsing import (
     Parser,
     ParserConfig,
@@ -165,8 +166,9 @@ def test_the_loss_is_the_cross_entropy_of_governor_and_relation() -> None:
     model = Parser(config)
     (batch, *_) = TreeExamples(train, vocabulary, context=20, batch=96, seed=0).epoch(0)
     B, T = batch.inputs.shape
-    attention_weights: list[Tensor] = []
-    scores = model(pairs(batch.inputs, len(vocabulary)), attention_weights=attention_weights)
+    weights: list[Tensor] = []
+    hooks = weight_hooks(config.layers, weights)
+    scores = model(pairs(batch.inputs, len(vocabulary)), hooks=hooks)
     surprise = -ops.log_softmax(scores.reshape(B, T, -1)).numpy()
     at = places(batch.targets, 20, 0)
     counts = batch.targets != PAD
@@ -174,7 +176,7 @@ def test_the_loss_is_the_cross_entropy_of_governor_and_relation() -> None:
     found = parser_loss(model, Penalty())(batch, None, float(counts.sum())).item()
     assert_allclose(found, want, rtol=1e-5)
     penalty = Penalty(focus=0.5, near=0.1, cap=9)
-    more = penalty(attention_weights, counts, float(counts.sum())).item()
+    more = penalty(weights, counts, float(counts.sum())).item()
     assert more > 0.1
     found = parser_loss(model, penalty)(batch, None, float(counts.sum())).item()
     assert_allclose(found, want + more, rtol=1e-5)

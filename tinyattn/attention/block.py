@@ -19,6 +19,7 @@ from tinyattn.tensor import Tensor
 
 if TYPE_CHECKING:
     from tinyattn.attention.cache import KeyValueCache
+    from tinyattn.nn.hooks import Hooks
     from tinyattn.rng import DropoutRNG
 
 
@@ -30,6 +31,7 @@ class Call(NamedTuple):
     causal: bool = False
     dropout_rng: DropoutRNG | None = None
     cache: KeyValueCache | None = None
+    hooks: Hooks | None = None
 
     @property
     def start(self) -> int:
@@ -102,6 +104,7 @@ class AttentionBlock(Module):
         causal: bool = False,
         dropout_rng: DropoutRNG | None = None,
         cache: KeyValueCache | None = None,
+        hooks: Hooks | None = None,
     ) -> Tensor:
         """Each position of x attends to x (self-attention) or to `context` (cross-attention).
 
@@ -114,22 +117,19 @@ class AttentionBlock(Module):
                 is_causal). The last query always has the position of the last key.
             dropout_rng: random bits for dropout, in training; None means no dropout.
             cache: keys and values of the positions before x; those of x are appended.
+            hooks: functions that see or change the weights and the heads' outputs (nn/hooks.py).
         Returns: (B, T, C).
         Raises: ValueError if shapes do not fit, or for an unsupported feature; RuntimeError for a
             cache while gradients are recorded.
         """
-        call = Call(context, allowed, causal, dropout_rng, cache)
+        call = Call(context, allowed, causal, dropout_rng, cache, hooks)
         check_call(self, x, call)
+        if hooks:
+            hooks.weights(self, x, call)
         return self.forward(x, call)
 
-    def weights(
-        self,
-        x: Tensor,
-        *,
-        context: Tensor | None = None,
-        allowed: Array | None = None,
-        causal: bool = False,
-    ) -> Tensor:
+    def weights(self, x: Tensor, *, context: Tensor | None = None, allowed: Array | None = None,
+                causal: bool = False) -> Tensor:  # fmt: skip
         """The weights (B, H, T, S) of a call. The sum of a row is 1, or 0 if fully masked."""
         call = Call(context, allowed, causal)
         check_call(self, x, call)

@@ -85,6 +85,14 @@ class Latent(MultiHead):
             q_BHTD, k_BHSD, self._latent_keys(z_BLC), K=self.segment, scale=self.scale
         )
 
+    def weighted_values(self, x: Tensor, call: Call) -> Tensor:
+        """The values of the T positions, then of the L latents: (B, H, T + L, D)."""
+        q_BHTD, k_BHTD = self.queries_and_keys(x, x)
+        v_BHTD = split_heads(self.value(x), self.heads)
+        z_BLC = self._latents(q_BHTD, k_BHTD, v_BHTD, None)
+        latents = split_heads(self.latent_value(z_BLC), self.heads)
+        return ops.concatenate([v_BHTD, latents], axis=2)
+
     def _latents(
         self, q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor, dropout_rng: DropoutRNG | None
     ) -> Tensor:

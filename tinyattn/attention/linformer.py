@@ -76,6 +76,10 @@ class Linformer(MultiHead):
         k_BHRD = _mixed(self.mix_keys, k_BHSD, call.allowed)
         return ops.softmax(q_BHTD @ k_BHRD.swapaxes(-1, -2) * self.scale)
 
+    def weighted_values(self, x: Tensor, call: Call) -> Tensor:
+        """The R mixtures of the values, (B, H, R, D)."""
+        return _mixed(self.mix_values, super().weighted_values(x, call), call.allowed)
+
 
 def _mixtures(rows: int, positions: int, rng: np.random.Generator) -> list[Parameter]:
     """Two matrices (rows, positions)."""
@@ -151,6 +155,11 @@ class LinformerCausal(MultiHead):
         q_BHTD, k_BHSD = self.queries_and_keys(x, x)
         mixed = self._mixed(self.mix_keys, k_BHSD)
         return segment_weights(q_BHTD, k_BHSD, mixed, K=self.segment, scale=self.scale)
+
+    def weighted_values(self, x: Tensor, call: Call) -> Tensor:
+        """The values of the T positions, then of the N mixtures: (B, H, T + N, D)."""
+        v_BHTD = super().weighted_values(x, call)
+        return ops.concatenate([v_BHTD, self._mixed(self.mix_values, v_BHTD)], axis=2)
 
     def _mixed(self, mix: Tensor, x_BHTD: Tensor) -> Tensor:
         """R mixtures of every complete segment: (B, H, N, D), N = R·⌊T/K⌋."""

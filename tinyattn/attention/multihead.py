@@ -50,6 +50,8 @@ class MultiHead(AttentionBlock):
         if call.cache is not None:
             k_BHSD, v_BHSD = call.cache.append(k_BHSD, v_BHSD)
         y_BHTD = self.attend(q_BHTD, k_BHSD, v_BHSD, call)
+        if call.hooks:
+            y_BHTD = call.hooks.heads(self, x, y_BHTD, call)
         return self.dropout(self.out(merge_heads(y_BHTD)), call.dropout_rng)
 
     def queries_and_keys(self, x: Tensor, z: Tensor, start: int = 0) -> tuple[Tensor, Tensor]:
@@ -80,6 +82,10 @@ class MultiHead(AttentionBlock):
             return self.attend(q_BHTD, k_BHSD, identity.broadcast_to((B, H, S, S)), call)
         scores_BHTS = q_BHTD @ k_BHSD.swapaxes(-1, -2) * self.scale
         return ops.softmax(scores_BHTS, combined(call.allowed, call.causal, q_BHTD, k_BHSD))
+
+    def weighted_values(self, x: Tensor, call: Call) -> Tensor:
+        """The values (B, H, S, D); the outputs of the heads are the weights times these."""
+        return split_heads(self.value(x if call.context is None else call.context), self.heads)
 
 
 def split_heads(x_BTC: Tensor, heads: int) -> Tensor:

@@ -48,7 +48,7 @@ def check_new(block: AttentionBlock, rotary: bool, options: dict[str, int]) -> N
 
 def check_call(block: AttentionBlock, x: Tensor, call: Call) -> None:
     """Raise an error for a call that does not fit, as `AttentionBlock.__call__` says."""
-    context, allowed, causal, _, cache = call
+    context, allowed, causal, _, cache, hooks = call
     for name, tensor in (("x", x), ("context", context)):
         if tensor is not None and (tensor.ndim != 3 or tensor.shape[-1] != block.width):
             raise _error(block, f"{name} must be (B, T, {block.width}); got {tensor.shape}")
@@ -58,6 +58,8 @@ def check_call(block: AttentionBlock, x: Tensor, call: Call) -> None:
         raise _error(block, f"context must have batch size {x.shape[0]}; got {context.shape[0]}")
     if context is not None and cache is not None:
         raise _error(block, "a cache is for positions of x itself, not of a context")
+    if cache is not None and hooks:
+        raise _error(block, "hooks need a call without a cache")
     if cache is not None and recording():
         raise _error(block, "a cache keeps no gradients; use it inside no_grad()", RuntimeError)
     _refuse(block, "causal" if causal else "bidirectional")

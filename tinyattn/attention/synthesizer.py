@@ -72,11 +72,17 @@ class Synthesizer(AttentionBlock):
             (v_BHSD,) = call.cache.append(v_BHSD)
         weights_BHTS = self._weights(x, start, call)
         y_BHTD = self.dropout(weights_BHTS, call.dropout_rng) @ v_BHSD
+        if call.hooks:
+            y_BHTD = call.hooks.heads(self, x, y_BHTD, call)
         return self.dropout(self.out(merge_heads(y_BHTD)), call.dropout_rng)
 
     def weigh(self, x: Tensor, call: Call) -> Tensor:
         """The weights of every head, (B, H, T, T)."""
         return self._weights(x, 0, call)
+
+    def weighted_values(self, x: Tensor, call: Call) -> Tensor:
+        """The values (B, H, T, D); the outputs of the heads are the weights times these."""
+        return split_heads(self.value(x), self.heads)
 
     def _weights(self, x: Tensor, start: int, call: Call) -> Tensor:
         scores_BHTS = self._scores(x, start)

@@ -13,11 +13,24 @@ import numpy as np
 
 from tinyattn.attention.cache import KeyValueCache
 from tinyattn.backend import Array, asarray
-from tinyattn.nn import Dropout, Embedding, LayerNorm, LearnedPositions, Linear, Module, Role
+from tinyattn.nn import (
+    NO_HOOKS,
+    Dropout,
+    Embedding,
+    Hook,
+    Hooks,
+    LayerNorm,
+    LearnedPositions,
+    Linear,
+    Module,
+    Role,
+)
 from tinyattn.rng import DropoutRNG, generator
 from tinyattn.tensor import Tensor
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tinyattn.models.config import GPTConfig
 
 
@@ -59,7 +72,7 @@ class GPT(Module):
         *,
         dropout_rng: DropoutRNG | None = None,
         cache: list[KeyValueCache] | None = None,
-        attention_weights: list[Tensor] | None = None,
+        hooks: Mapping[str, Hook] | None = None,
     ) -> Tensor:
         """The logits at every position of `ids`.
 
@@ -67,8 +80,10 @@ class GPT(Module):
             ids: the token ids, integers (B, T).
             dropout_rng: the random bits for dropout in training; None means no dropout.
             cache: from `new_cache`; `ids` are then the tokens after those in the cache.
-            attention_weights: the list to which each layer appends its attention weights.
-        Raises: ValueError if the sequence is longer than the context; IndexError for an unknown id.
+            hooks: functions that see or change activations, by their names (nn/hooks.py); not
+                with a cache.
+        Raises: ValueError if the sequence is longer than the context, or for a hook whose name is
+            not that of an activation of this model; IndexError for an unknown id.
         """
         ids = self._checked(ids)
         if cache is not None and "cache" in self.cannot:
@@ -83,9 +98,10 @@ class GPT(Module):
         x_BTC = self.embedding(ids)  # axes: B sequences, T positions, C elements each
         if self.positions is not None:
             x_BTC = x_BTC + self.positions(start, stop)
-        x_BTC = self.dropout(x_BTC, dropout_rng)
+        run = Hooks(hooks) if hooks else NO_HOOKS
+        x_BTC = run("embedding", self.dropout(x_BTC, dropout_rng))
         if self.perceiver is not None:
-            x_BTC = self.perceiver(x_BTC, self.layers, dropout_rng, attention_weights)
+            x_BTC = self.perceiver(x_BTC, self.layers, dropout_rng, run)
         else:
             for i, layer in enumerate(self.layers):
                 x_BTC = layer(
@@ -93,8 +109,10 @@ class GPT(Module):
                     causal=True,
                     dropout_rng=dropout_rng,
                     cache=cache[i] if cache else None,
-                    attention_weights=attention_weights,
+                    hooks=run.inside(f"layers.{i}"),
                 )
+                x_BTC = run(f"layers.{i}", x_BTC)
+        run.check(len(self.layers))
         return self.head(self.norm(x_BTC))
 
     def new_cache(self) -> list[KeyValueCache]:

@@ -12,7 +12,7 @@ import numpy as np
 from tinyattn.attention.block import AttentionBlock
 from tinyattn.attention.cache import KeyValueCache
 from tinyattn.backend import Array
-from tinyattn.nn import FeedForward, LayerNorm, Module
+from tinyattn.nn import NO_HOOKS, FeedForward, Hooks, LayerNorm, Module
 from tinyattn.rng import DropoutRNG
 from tinyattn.tensor import Tensor
 
@@ -47,20 +47,18 @@ class Layer(Module):
         causal: bool = False,
         dropout_rng: DropoutRNG | None = None,
         cache: KeyValueCache | None = None,
-        attention_weights: list[Tensor] | None = None,
+        hooks: Hooks = NO_HOOKS,
     ) -> Tensor:
-        """Apply the layer; the options are those of `AttentionBlock.__call__`, except for one.
+        """Apply the layer; the options are those of `AttentionBlock.__call__`."""
+        y = self.attention(
+            self.norm_1(x), allowed=allowed, causal=causal, dropout_rng=dropout_rng, cache=cache,
+            hooks=hooks.inside("attention"),
+        )  # fmt: skip
+        return self.add_feedforward(x + hooks("attention", y), dropout_rng, hooks)
 
-        `attention_weights` is a list, to which the layer appends its attention weights.
-        """
-        normed = self.norm_1(x)
-        if attention_weights is not None:
-            attention_weights.append(self.attention.weights(normed, allowed=allowed, causal=causal))
-        x = x + self.attention(
-            normed, allowed=allowed, causal=causal, dropout_rng=dropout_rng, cache=cache
-        )
-        return self.add_feedforward(x, dropout_rng)
-
-    def add_feedforward(self, x: Tensor, dropout_rng: DropoutRNG | None) -> Tensor:
+    def add_feedforward(
+        self, x: Tensor, dropout_rng: DropoutRNG | None, hooks: Hooks = NO_HOOKS
+    ) -> Tensor:
         """The second half of the layer: x + feedforward(norm_2 x)."""
-        return x + self.feedforward(self.norm_2(x), dropout_rng)
+        y = self.feedforward(self.norm_2(x), dropout_rng, hooks.inside("feedforward"))
+        return x + hooks("feedforward", y)

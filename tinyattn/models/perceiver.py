@@ -15,7 +15,7 @@ import numpy as np
 
 from tinyattn.attention.masks import causal
 from tinyattn.models.layer import Layer
-from tinyattn.nn import Module, Parameter, Role, uniform
+from tinyattn.nn import NO_HOOKS, Hooks, Module, Parameter, Role, uniform
 from tinyattn.rng import DropoutRNG
 from tinyattn.tensor import Tensor
 
@@ -60,19 +60,21 @@ class Perceiver(Module):
         x: Tensor,
         layers: list[Layer],
         dropout_rng: DropoutRNG | None = None,
-        attention_weights: list[Tensor] | None = None,
+        hooks: Hooks = NO_HOOKS,
     ) -> Tensor:
         """x through the first layer as down-projection, the last as up-projection, others between.
 
-        Args: attention_weights: a list to which each layer appends its attention weights.
+        Args: hooks: functions that see or change activations.
         """
         if len(layers) < 2:
             raise ValueError(f"Perceiver: needs at least 2 layers, down and up; got {len(layers)}")
         first, *between, last = layers
-        z = self.down(x, first, dropout_rng, attention_weights)
-        for layer in between:
-            z = layer(z, causal=True, dropout_rng=dropout_rng, attention_weights=attention_weights)
-        return self.up(x, z, last, dropout_rng, attention_weights)
+        z = hooks("layers.0", self.down(x, first, dropout_rng, hooks.inside("layers.0")))
+        for i, layer in enumerate(between, 1):
+            z = layer(z, causal=True, dropout_rng=dropout_rng, hooks=hooks.inside(f"layers.{i}"))
+            z = hooks(f"layers.{i}", z)
+        name = f"layers.{len(layers) - 1}"
+        return hooks(name, self.up(x, z, last, dropout_rng, hooks.inside(name)))
 
     @staticmethod
     def check_layers(layers: int) -> None:
@@ -80,33 +82,20 @@ class Perceiver(Module):
         if layers < 2:
             raise ValueError(f"'perceiver' needs at least 2 layers, down and up; got {layers}")
 
-    def down(
-        self,
-        x: Tensor,
-        layer: Layer,
-        dropout_rng: DropoutRNG | None,
-        attention_weights: list[Tensor] | None,
-    ) -> Tensor:
+    def down(self, x: Tensor, layer: Layer, dropout_rng: DropoutRNG | None, hooks: Hooks) -> Tensor:
         """The latents after they attended to the sequence: x (B, T, C) -> (B, L, C)."""
         L, C = self.latents.shape
         z = self.latents.broadcast_to((x.shape[0], L, C))
         normed, allowed = layer.norm_1(z), causal(L, x.shape[1], align="start", xp=x.xp)
-        if attention_weights is not None:
-            attention_weights.append(layer.attention.weights(normed, context=x, allowed=allowed))
-        z = z + layer.attention(normed, context=x, allowed=allowed, dropout_rng=dropout_rng)
-        return layer.add_feedforward(z, dropout_rng)
+        y = layer.attention(normed, context=x, allowed=allowed, dropout_rng=dropout_rng,
+                            hooks=hooks.inside("attention"))  # fmt: skip
+        return layer.add_feedforward(z + hooks("attention", y), dropout_rng, hooks)
 
     def up(
-        self,
-        x: Tensor,
-        z: Tensor,
-        layer: Layer,
-        dropout_rng: DropoutRNG | None,
-        attention_weights: list[Tensor] | None,
+        self, x: Tensor, z: Tensor, layer: Layer, dropout_rng: DropoutRNG | None, hooks: Hooks
     ) -> Tensor:
         """The sequence after it attended to the latents: x (B, T, C), z (B, L, C) -> (B, T, C)."""
         normed, allowed = layer.norm_1(z), causal(x.shape[1], z.shape[1], align="start", xp=x.xp)
-        if attention_weights is not None:
-            attention_weights.append(layer.attention.weights(x, context=normed, allowed=allowed))
-        x = x + layer.attention(x, context=normed, allowed=allowed, dropout_rng=dropout_rng)
-        return layer.add_feedforward(x, dropout_rng)
+        y = layer.attention(x, context=normed, allowed=allowed, dropout_rng=dropout_rng,
+                            hooks=hooks.inside("attention"))  # fmt: skip
+        return layer.add_feedforward(x + hooks("attention", y), dropout_rng, hooks)

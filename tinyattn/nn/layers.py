@@ -18,6 +18,7 @@ from tinyattn.nn.module import Module, Parameter, Role
 from tinyattn.tensor import Tensor
 
 if TYPE_CHECKING:
+    from tinyattn.nn.hooks import Hooks
     from tinyattn.rng import DropoutRNG
 
 
@@ -84,6 +85,10 @@ class FeedForward(Module):
         self.dropout = Dropout(dropout)
         self.exact_gelu = exact_gelu
 
-    def __call__(self, x: Tensor, dropout_rng: DropoutRNG | None = None) -> Tensor:
+    def __call__(
+        self, x: Tensor, dropout_rng: DropoutRNG | None = None, hooks: Hooks | None = None
+    ) -> Tensor:
         hidden = ops.gelu(self.expand(x), exact=self.exact_gelu)
+        if hooks:
+            hidden = hooks("hidden", hidden)
         return self.dropout(self.contract(hidden), dropout_rng)

@@ -1,7 +1,7 @@
 """Chapter 3: embedding, a table with a row for each token.
 
 The first step of a model turns token ids into vectors. If an id occurs twice, its row gets the sum
-of both gradients. Next: embedding, layer norm and feed-forward network as modules (nn/layers.py).
+of both gradients. Next: hooks, which look inside a model (nn/hooks.py).
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ their scores are the output (derivations/21_dependency_heads.md).
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,8 +23,11 @@ from tinyattn.checks import check_numbers, sizes
 from tinyattn.models.config import layers_numbers, new_layers
 from tinyattn.models.layer import Layer
 from tinyattn.nn import (
+    NO_HOOKS,
     Dropout,
     Embedding,
+    Hook,
+    Hooks,
     LayerNorm,
     LearnedPositions,
     Linear,
@@ -148,13 +152,13 @@ class Parser(Module):
         inputs: np.ndarray,
         *,
         dropout_rng: DropoutRNG | None = None,
-        attention_weights: list[Tensor] | None = None,
+        hooks: Mapping[str, Hook] | None = None,
     ) -> Tensor:
         """The scores of a batch of sentences, in host memory, each padded with NO_TOKEN.
 
         Args:
             dropout_rng: the dropout RNG of a training pass; None means no dropout.
-            attention_weights: a list, to which each layer appends its weights.
+            hooks: functions that see or change activations, by their names (nn/hooks.py).
         """
         if inputs.ndim != 3 or inputs.shape[2] != 2 or inputs.shape[1] > self.config.context:
             raise ValueError(
@@ -167,11 +171,13 @@ class Parser(Module):
         x_BTC = self.embedding(asarray(inputs, device=self.device)).sum(axis=2)
         if self.positions is not None:
             x_BTC = x_BTC + self.positions(0, T)
-        x_BTC = self.dropout(x_BTC, dropout_rng)
-        for layer in self.layers:
-            x_BTC = layer(
-                x_BTC, allowed=real, dropout_rng=dropout_rng, attention_weights=attention_weights
-            )
+        run = Hooks(hooks) if hooks else NO_HOOKS
+        x_BTC = run("embedding", self.dropout(x_BTC, dropout_rng))
+        for i, layer in enumerate(self.layers):
+            x_BTC = layer(x_BTC, allowed=real, dropout_rng=dropout_rng,
+                          hooks=run.inside(f"layers.{i}"))  # fmt: skip
+            x_BTC = run(f"layers.{i}", x_BTC)
+        run.check(len(self.layers))
         h_BTC = self.dropout(self.norm(x_BTC), dropout_rng)
         H, D, C = self.config.relations, self.config.label_width, self.config.width
         q_BHTD = split_heads(self.dependent(h_BTC), H)

@@ -21,6 +21,7 @@ from tinyattn.attention import Penalty, head_statistics
 from tinyattn.backend import asarray, asnumpy
 from tinyattn.data.batches import PAD, Batch
 from tinyattn.graph import no_grad
+from tinyattn.nn import weight_hooks
 from tinyattn.parsing.conllu import Sentence
 from tinyattn.parsing.model import ROOT, Parser, ParserConfig
 from tinyattn.parsing.treebank import ParserVocabulary, Tree, TreeExamples, fill_up, pairs, places
@@ -49,20 +50,19 @@ def parser_loss(
     config = model.config
 
     def loss(batch: Batch, dropout_rng: DropoutRNG | None, divisor: float) -> Tensor:
-        attention_weights: list[Tensor] | None = [] if penalty else None
+        weights: list[Tensor] = []
+        hooks = weight_hooks(config.layers, weights) if penalty else None
         scores_BTHT = model(
-            pairs(batch.inputs, config.vocabulary),
-            dropout_rng=dropout_rng,
-            attention_weights=attention_weights,
+            pairs(batch.inputs, config.vocabulary), dropout_rng=dropout_rng, hooks=hooks
         )
         targets = asarray(places(batch.targets, config.context, NONE), device=model.device)
         entropy: Tensor = ops.cross_entropy(
             scores_BTHT.reshape(*targets.shape, -1), targets, ignore=NONE, divisor=divisor
         )
-        if attention_weights is None:
+        if not penalty:
             return entropy
         counts = asarray(batch.targets != PAD, device=model.device)
-        return entropy + penalty(attention_weights, counts, divisor)
+        return entropy + penalty(weights, counts, divisor)
 
     return loss
 
@@ -134,11 +134,11 @@ def scores_and_heads(
     model: Parser, inputs: np.ndarray, cap: float
 ) -> tuple[np.ndarray, dict[str, float]]:
     """The scores of a batch, and the entropy and capped distance of its attention heads."""
-    attention_weights: list[Tensor] = []
+    weights: list[Tensor] = []
     with no_grad():
-        scores = asnumpy(model(inputs, attention_weights=attention_weights).data)
+        scores = asnumpy(model(inputs, hooks=weight_hooks(model.config.layers, weights)).data)
         counts = asarray(inputs[..., 0] > ROOT, device=model.device)
-        return scores, head_statistics(attention_weights, counts, cap, model.config.cannot)
+        return scores, head_statistics(weights, counts, cap, model.config.cannot)
 
 
 def parse_sentences(

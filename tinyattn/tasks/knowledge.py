@@ -21,6 +21,7 @@ from tinyattn.data.batches import PAD, Batch
 from tinyattn.data.text import documents_of
 from tinyattn.data.vocabulary import Vocabulary
 from tinyattn.models.gpt import GPT
+from tinyattn.nn import weight_hooks
 from tinyattn.tasks.examples import Examples, Together
 from tinyattn.tasks.preparation import (
     Pairs,
@@ -72,13 +73,14 @@ def language_model_loss(
     """The cross-entropy of the next token over all targets that are not PAD, plus a penalty."""
 
     def loss(batch: Batch, dropout_rng: DropoutRNG | None, divisor: float) -> Tensor:
-        attention_weights: list[Tensor] | None = [] if penalty else None
-        logits = model(batch.inputs, dropout_rng=dropout_rng, attention_weights=attention_weights)
+        weights: list[Tensor] = []
+        hooks = weight_hooks(len(model.layers), weights) if penalty else None
+        logits = model(batch.inputs, dropout_rng=dropout_rng, hooks=hooks)
         targets = asarray(batch.targets, device=model.device)
         entropy: Tensor = ops.cross_entropy(logits, targets, ignore=PAD, divisor=divisor)
-        if not (penalty and attention_weights):
+        if not (penalty and weights):
             return entropy
-        return entropy + penalty(attention_weights, targets != PAD, divisor)
+        return entropy + penalty(weights, targets != PAD, divisor)
 
     return loss
 

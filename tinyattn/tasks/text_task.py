@@ -16,6 +16,7 @@ from tinyattn.data.batches import PAD, Batch
 from tinyattn.data.vocabulary import Vocabulary
 from tinyattn.graph import no_grad
 from tinyattn.models import GPT, GPTConfig
+from tinyattn.nn import weight_hooks
 from tinyattn.tasks.knowledge import Trained, language_model_loss
 from tinyattn.tasks.recipe import recipe_from
 from tinyattn.tasks.runs import check_room, load_parameters
@@ -58,13 +59,12 @@ class TextTask(Task):
         sample = Batch(first.inputs[:rows, :positions], first.targets[:rows, :positions])
 
         def statistics() -> dict[str, float]:
-            attention_weights: list[Tensor] = []
+            weights: list[Tensor] = []
             with no_grad():
-                model(sample.inputs, attention_weights=attention_weights)
+                model(sample.inputs, hooks=weight_hooks(len(model.layers), weights))
                 counts = asarray(sample.targets != PAD, device=model.device)
-                heads = head_statistics(
-                    attention_weights, counts, job.tables["penalty"]["cap"], model.cannot
-                )
+                cap = job.tables["penalty"]["cap"]
+                heads = head_statistics(weights, counts, cap, model.cannot)
             return heads | ({"validation": _loss(model, held_out)} if held_out else {})
 
         return statistics

@@ -13,6 +13,7 @@ from tinyattn.attention.bigbird import pattern
 from tinyattn.backend import asarray, asnumpy
 from tinyattn.models.layer import Layer
 from tinyattn.models.perceiver import Perceiver
+from tinyattn.nn import Hooks, weight_hooks
 from tinyattn.tensor import Tensor
 from tinyattn.theory.claim import CONDITIONAL, FALSE, OPEN, TRUE, TYPO, Claim
 from tinyattn.theory.cost import formula_value
@@ -53,7 +54,8 @@ def perceiver_pairs(lab: Lab, n: int, m: int, L: int) -> int:
     for layer in stack:
         layer.to(lab.device)
     kept: list[Tensor] = []
-    model(Tensor(np.zeros((1, n, C), np.float32), device=lab.device), stack, attention_weights=kept)
+    x = Tensor(np.zeros((1, n, C), np.float32), device=lab.device)
+    model(x, stack, hooks=Hooks(weight_hooks(L, kept)))
     return sum(weights.size for weights in kept)
 
 
