@@ -16,6 +16,7 @@ from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from inspect import isfunction, signature
+from pathlib import Path
 from traceback import walk_tb
 from types import ModuleType
 from typing import Any
@@ -28,11 +29,15 @@ from tinyattn.attention import (
     ATTENTION_TYPES,
     AttentionBlock,
     MultiHead,
+    influence,
     parse_attention,
+    split_heads,
 )
+from tinyattn.attention.block import Call
 from tinyattn.attention.lookup import own_class
 from tinyattn.cli.streams import note
 from tinyattn.cli.types import wrong
+from tinyattn.data.text import similar_file
 from tinyattn.names import nearest
 from tinyattn.tensor import Tensor
 
@@ -65,7 +70,8 @@ def named_attention(ctx: click.Context, parameter: click.Parameter, value: Any) 
                     hint = nearest(name, found) if found else "; it has no AttentionBlock"
                     raise ValueError(f"{module} has no attention type {name!r}{hint}")
                 _check_methods(f"{module}:{name}")
-                _check_result(f"{module}:{name}", parse_attention(text, ATTENTION)[1])
+                options = parse_attention(text, ATTENTION)[1]
+                _check_result(f"{module}:{name}", options, for_gpt=ctx.info_name != "compare")
     return value
 
 
@@ -78,7 +84,8 @@ def attention_in(module: str) -> list[str]:
     try:
         made = _from_file(module) if module.endswith(".py") else _from_here(module)
     except Exception as error:  # code of the user may raise anything
-        raise ValueError(f"cannot import {module}: {type(error).__name__}: {error}") from error
+        kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
+        raise ValueError(f"cannot import {module}: {kind}{error}") from error
     classes = {
         name: value
         for name, value in vars(made).items()
@@ -91,9 +98,10 @@ def attention_in(module: str) -> list[str]:
 
 
 def _check_methods(name: str) -> None:
-    """Check what a class overrides. If that is nothing, perhaps a name is misspelt: print a note.
+    """Check what a class overrides; print a note for a name that is perhaps misspelt.
 
-    Raises: ValueError for a method that does not take the arguments of the one that it overrides.
+    Raises: ValueError for a method that does not take the arguments of the one that it overrides,
+        or for such a name in a class that overrides nothing.
     """
     classes = ATTENTION[name].__mro__
     parent = next(c for c in classes if c.__module__.startswith("tinyattn."))
@@ -113,35 +121,51 @@ def _check_methods(name: str) -> None:
     for key, value in own.items():
         near = get_close_matches(key, [one for one in dir(parent) if one not in own], cutoff=0.8)
         if isfunction(value) and near and not hasattr(parent, key):
-            note(f"{name} has a method {key!r}, but {parent.__name__} has none; did you mean "
-                 f"{near[0]!r}?")  # fmt: skip
+            misspelt = (f"{name} has a method {key!r}, but {parent.__name__} has none; did you "
+                        f"mean {near[0]!r}?")  # fmt: skip
+            if parent is not AttentionBlock and not any(hasattr(parent, other) for other in own):
+                raise ValueError(misspelt)  # it would compute the same as its parent
+            note(misspelt)
     if parent is not AttentionBlock and not any(hasattr(parent, key) for key in own):
         note(f"{name} overrides nothing of {parent.__name__}, so it computes the same")
 
 
-def _check_result(name: str, options: dict[str, int]) -> None:
-    """Call a small block once. An exception is left to the model, which names its place.
+def _check_result(name: str, options: dict[str, int], *, for_gpt: bool) -> None:
+    """Call a small block. An exception is left to the model, which names its place.
 
-    Raises: ValueError if the output or the attention weights are no tensor of the right shape.
+    Raises: ValueError if a result is no tensor of the right shape, or, for a GPT, if it depends on
+        later positions.
     """
-    try:
-        kind: Any = ATTENTION[name]
-        block = kind(8, 2, max_length=16, rng=np.random.default_rng(0), **options)
-        x, causal = Tensor(np.ones((1, 16, 8), np.float32)), "causal" not in block.cannot
-        made = {"the output": (block(x, causal=causal), x.shape)}
-        if isinstance(block, MultiHead):
-            weights = block.weights(x, causal=causal)
-            if type(block).attend is not MultiHead.attend:
-                made["the attention weights, `attend` with v the identity matrix,"] = (
-                    weights, (1, 2, 16, 16)
-                )  # fmt: skip
-    except Exception:
-        return  # training raises it again
-    for what, (tensor, shape) in made.items():
-        if not isinstance(tensor, Tensor) or tensor.shape != shape:
-            got = getattr(tensor, "shape", "no shape")
-            raise ValueError(f"{name}: {what} must be a Tensor of shape {shape} for x {x.shape}; "
-                             f"got {type(tensor).__name__} {got}")  # fmt: skip
+    results = _results(ATTENTION[name], options)
+    while True:
+        try:
+            what, tensor, shape = next(results)
+        except Exception:  # also the end; training raises any other exception again
+            return
+        if what == LATER and tensor and for_gpt:
+            raise ValueError(f"{name}: {LATER}, though a GPT calls it with causal=True")
+        if what != LATER and (not isinstance(tensor, Tensor) or tensor.shape != shape):
+            got = "None" if tensor is None else f"{type(tensor).__name__} {np.shape(tensor)}"
+            raise ValueError(f"{name}: {what} must be a Tensor of shape {shape}; got {got}")
+
+
+LATER = "the output at a position depends on later positions"
+
+
+def _results(kind: Any, options: dict[str, int]) -> Iterator[tuple[str, Any, tuple[int, ...]]]:
+    """The results of a small block, each with its name and the shape that it must have."""
+    block = kind(8, 2, max_length=16, rng=np.random.default_rng(0), **options)
+    x, causal = Tensor(np.ones((1, 16, 8), np.float32)), "causal" not in block.cannot
+    own = isinstance(block, MultiHead) and type(block).attend is not MultiHead.attend
+    if own:
+        (q, k), v = block.queries_and_keys(x, x), split_heads(block.value(x), 2)
+        yield "the result of `attend`", block.attend(q, k, v, Call(causal=causal)), v.shape
+    yield "the output", block(x, causal=causal), x.shape
+    if own:
+        what = "the result of `attend`, when v is the identity matrix (16, 16) in each head,"
+        yield what, block.weights(x, causal=causal), (1, 2, 16, 16)
+    if causal:
+        yield LATER, bool(np.triu(influence(block, 16, causal=True), 1).any()), ()
 
 
 @contextmanager
@@ -186,6 +210,8 @@ def _from_here(name: str) -> ModuleType:
 
 def _from_file(path: str) -> ModuleType:
     """Run a file as a module. Its name is the path, so it never replaces an installed module."""
+    if not os.path.exists(path):
+        raise ValueError(f"no such file{similar_file(Path(path))}")
     spec = spec_from_file_location(path, path)
     assert spec is not None and spec.loader is not None  # the name ends with .py
     made = module_from_spec(spec)

@@ -39,7 +39,7 @@ def read_text(path: str | Path) -> str:
     try:
         raw = Path(path).read_bytes()
     except FileNotFoundError as error:
-        raise DataError(f"{path}: no such file or directory{_similar(Path(path))}") from error
+        raise DataError(f"{path}: no such file or directory{similar_file(Path(path))}") from error
     except OSError as error:
         raise DataError(f"{path}: {(error.strerror or str(error)).lower()}") from error
     wide = "; it looks like UTF-16" if raw[:2] in UTF16 or _is_wide(raw) else ""
@@ -65,7 +65,7 @@ def read_text(path: str | Path) -> str:
     return text
 
 
-def _similar(path: Path) -> str:
+def similar_file(path: Path) -> str:
     """The end of a message: the most similar name of a file in the folder; empty if none is."""
     try:
         names = [file.name for file in path.parent.iterdir()]
