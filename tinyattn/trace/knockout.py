@@ -1,0 +1,175 @@
+"""Wing, trace: knock-out, which parts of a model the answers need.
+
+A part that is there need not be used. To find out, take it out and count the answers that are lost:
+the output of a head, of a feed-forward network or of a single neuron becomes 0, or a query may no
+longer attend to some keys. A model of a few hundred thousand parameters is small enough for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from tinyattn.backend import get_device
+from tinyattn.data.batches import PAD
+from tinyattn.graph import no_grad
+from tinyattn.models import GPT
+from tinyattn.nn import Hook
+from tinyattn.tensor import Tensor
+from tinyattn.trace.cases import Cases, activations, parts_of, run
+from tinyattn.trace.lens import logits_of
+from tinyattn.workers import side_by_side
+
+NEURONS = 64
+"""Neurons of the last layer that are taken out in one matrix product."""
+
+
+class Loss(NamedTuple):
+    """What is lost without one part."""
+
+    name: str
+    correct: int  # cases that are still answered correctly
+    lost: int  # cases that were correct with the part, and are not without it
+
+
+Step = Callable[[int], None]
+
+
+def heads(model: GPT, cases: Cases) -> list[Loss]:
+    """Without each head, and without each layer's attention as a whole."""
+    before = cases.correct(run(model, cases.ids))
+    rows = []
+    for i, layer in enumerate(model.layers):
+        H = layer.attention.heads
+        for h in range(H):
+            keep = np.ones((1, H, 1, 1))
+            keep[:, h] = 0
+            hook = {f"layers.{i}.attention.heads": _times(keep)}
+            rows.append(_loss(model, cases, before, f"layers.{i} head {h}", hook))
+        hook = {f"layers.{i}.attention": _times(np.zeros(()))}
+        rows.append(_loss(model, cases, before, f"layers.{i} attention", hook))
+    return rows
+
+
+def feedforwards(model: GPT, cases: Cases) -> list[Loss]:
+    """Without each layer's feed-forward network."""
+    before = cases.correct(run(model, cases.ids))
+    return [
+        _loss(model, cases, before, f"layers.{i} feedforward",
+              {f"layers.{i}.feedforward": _times(np.zeros(()))})
+        for i in range(len(model.layers))
+    ]  # fmt: skip
+
+
+def neurons(model: GPT, cases: Cases, on_step: Step = lambda count: None) -> np.ndarray:
+    """The number of lost answers without each single neuron: (layers, F).
+
+    In the last layer a neuron changes only the residual stream at its own position. So all changed
+    streams are computed at once, at the positions that predict the answer.
+
+    Args: on_step: called with the number of neurons after some of them.
+    """
+    before = cases.correct(run(model, cases.ids))
+    last = len(model.layers) - 1
+    lost = [_neurons_before(model, cases, before, i, on_step) for i in range(last)]
+    at = cases.targets != PAD  # (N, T): where tokens of the answer are predicted
+    name = f"layers.{last}"
+    found = activations(model, cases.ids, [name, f"{name}.feedforward.hidden"])
+    x, hidden = found[name][at], found[f"{name}.feedforward.hidden"][at]  # (P, C), (P, F)
+    weight = model.layers[last].feedforward.contract.weight.numpy()  # (F, C)
+    owner, targets = np.nonzero(at)[0], cases.targets[at]
+
+    def without(chosen: np.ndarray) -> np.ndarray:
+        streams = x - hidden.T[chosen][:, :, None] * weight[chosen][:, None]  # (neurons, P, C)
+        wrong = logits_of(model, streams).argmax(-1) != targets
+        begins = np.flatnonzero(np.diff(owner, prepend=-1))  # of each case
+        spoilt: np.ndarray = np.logical_or.reduceat(wrong, begins, axis=1)  # (neurons, N)
+        on_step(len(chosen))
+        found: np.ndarray = (spoilt & before).sum(-1)
+        return found
+
+    F = hidden.shape[1]
+    groups = [np.arange(start, min(start + NEURONS, F)) for start in range(0, F, NEURONS)]
+    xp = get_device(model.device).xp
+    return np.stack([*lost, np.concatenate([*side_by_side(xp, without, groups)])])
+
+
+def _neurons_before(
+    model: GPT, cases: Cases, before: np.ndarray, layer: int, on_step: Step
+) -> np.ndarray:
+    """The lost answers without each neuron of a layer that is not the last: (F,)."""
+    name, weight = f"layers.{layer}", model.layers[layer].feedforward.contract.weight
+    found = activations(model, cases.ids, [name, f"{name}.feedforward.hidden"])
+    x, hidden = (Tensor(a, device=model.device) for a in found.values())
+
+    def without(neuron: int) -> int:
+        with no_grad():
+            after = x - hidden[..., neuron : neuron + 1] * weight[neuron]
+            logits = logits_from(model, layer, after, cases.ids).numpy()
+        on_step(1)
+        return int((before & ~cases.correct(logits)).sum())
+
+    xp = get_device(model.device).xp
+    return np.array([*side_by_side(xp, without, range(len(weight)))])
+
+
+def edges(model: GPT, cases: Cases) -> dict[str, dict[tuple[str, str], int]]:
+    """The lost answers if the positions of one part may not attend to those of another.
+
+    Returns: for each layer (query part, key part) -> number of lost answers.
+    Raises: ValueError if the keys of this attention type are not the positions of the sequence.
+    Source: attention knockout, Geva and others 2023
+    """
+    if model.perceiver is not None:
+        raise ValueError("perceiver: its layers attend to latents, which are no positions")
+    before, parts = cases.correct(run(model, cases.ids)), parts_of(cases)
+    found: dict[str, dict[tuple[str, str], int]] = {}
+    for i in range(len(model.layers)):
+        name = f"layers.{i}"
+        found[name] = {}
+        for a, (query, queries) in enumerate(parts.items()):
+            for key, keys in [*parts.items()][: a + 1]:  # causal: only parts before it
+                cut = queries[:, :, None] & keys[:, None]  # (N, T, S)
+
+                def hooks(rows: slice, cut: np.ndarray = cut, at: str = name) -> dict[str, Hook]:
+                    return {f"{at}.attention.weights": _without(cut[rows])}
+
+                after = cases.correct(run(model, cases.ids, hooks))
+                found[name][query, key] = int((before & ~after).sum())
+    return found
+
+
+def logits_from(model: GPT, layer: int, x: Tensor, ids: np.ndarray) -> Tensor:
+    """The logits for `ids` if x is the residual stream after this layer."""
+    if model.perceiver is not None:
+        return model(ids, hooks={f"layers.{layer}": lambda _: x})
+    for later in model.layers[layer + 1 :]:  # the layers before need not be computed again
+        x = later(x, causal=True)
+    return model.head(model.norm(x))
+
+
+def _loss(model: GPT, cases: Cases, before: np.ndarray, name: str, hook: dict[str, Hook]) -> Loss:
+    after = cases.correct(run(model, cases.ids, lambda rows: hook))
+    return Loss(name, int(after.sum()), int((before & ~after).sum()))
+
+
+def _times(factor: np.ndarray) -> Hook:
+    """A hook that multiplies an activation."""
+    return lambda x: x * Tensor(factor, dtype=x.dtype, device=x.device)
+
+
+def _without(cut: np.ndarray) -> Hook:
+    """A hook that sets attention weights to 0 where `cut` is True, and the sum of a row to 1 again.
+
+    This gives the same weights as a mask. A type may have more keys than positions; they stay.
+    """
+
+    def hook(weights: Tensor) -> Tensor:
+        w = weights.numpy().copy()
+        w[..., : cut.shape[-1]] *= ~cut[:, None]
+        total = w.sum(-1, keepdims=True)
+        return Tensor(w / np.where(total > 0, total, 1), dtype=weights.dtype, device=weights.device)
+
+    return hook

@@ -1,0 +1,94 @@
+"""Wing, trace: the command that measures a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from tinyattn.cli import options as opt
+from tinyattn.cli.outputs import check_target, note_no_picture
+from tinyattn.cli.types import FILE, Amount
+from tinyattn.data.text import read_answered
+from tinyattn.names import nearest
+from tinyattn.report.curves import NoPicture, NotInstalled, new_figure
+from tinyattn.report.progress import Progress
+from tinyattn.tasks.runs import load_run
+from tinyattn.trace.cases import cases_of
+from tinyattn.trace.measures import PARTS
+from tinyattn.trace.measures import trace as measure
+from tinyattn.trace.trace_report import as_text, save_picture
+
+
+def _parts(ctx: click.Context, parameter: click.Parameter, text: str) -> list[str]:
+    """`lens,probe` as names of measures."""
+    names = [word.strip() for word in text.split(",")]
+    for name in names:
+        if name not in PARTS:
+            raise click.BadParameter(f"must be some of {', '.join(PARTS)}; got {name!r}"
+                                     f"{nearest(name, PARTS, otherwise=False)}")  # fmt: skip
+    return names
+
+
+@click.command()
+@click.argument("pairs", type=FILE, default="runs/world/birth_dev.tsv")
+@opt.option("--from", "start", type=FILE, default="runs/finetune",
+            help="Run or checkpoint of a finetuned model.")  # fmt: skip
+@opt.option("--train", type=FILE, default="runs/world/birth_train.tsv",
+            help="Pairs of the finetuning; the probe and the edits use them.")  # fmt: skip
+@opt.option("--parts", default=",".join(PARTS), callback=_parts, metavar="NAME,..",
+            help="Measures to take.")  # fmt: skip
+@opt.option("--edits", default=24, type=Amount(), help="People to move, each in a copy.")
+@opt.option("--picture", type=FILE, help="PNG file to draw.")
+@opt.SEED
+@opt.DEVICE
+@opt.JSON
+def trace(
+    pairs: Path, start: Path, train: Path, parts: list[str], edits: int, picture: Path | None,
+    seed: int, device: str,
+) -> None:  # fmt: skip
+    """Show where in a finetuned model the answers to PAIRS come from.
+
+    PAIRS is a file of questions with answers, as for `evaluate`; best are people that the
+    finetuning did not have. lens: what each layer would answer. attribution: what each part adds to
+    the logit. heads, neurons, edges: what is lost without a part. patching: states of another
+    person. probe: where the answer can be read off. edits: one matrix changed so that a person
+    moves. For the model of the quickstart this takes half a minute; for a model of A5 half an hour,
+    most of it for `neurons`.
+
+    \b
+    tinyattn trace
+    tinyattn trace q/world/birth_dev.tsv --train q/world/birth_train.tsv --from q/finetune
+    tinyattn trace --parts lens,heads --picture trace.png
+    """
+    if picture is not None:
+        if picture.suffix != ".png":
+            raise click.BadParameter(f"must end with .png; got {picture}", param_hint="--picture")
+        try:
+            new_figure(1, 1)
+        except NotInstalled as error:
+            raise click.UsageError(f"--picture needs matplotlib: {error}") from error
+        except NoPicture:
+            pass  # a note says so after the text
+        check_target(picture, "--picture")
+    asked, taught = read_answered(pairs), read_answered(train)
+    trained = load_run(start, device=opt.open_device(device))
+    with Progress() as bar:
+
+        def begin(what: str, total: int) -> Callable[[int], None]:
+            bar.say(what)
+            bar.start(0, total)
+            return bar.advance
+
+        found = measure(trained, cases_of(trained, asked), cases_of(trained, taught), parts=parts,
+                        edits=edits, seed=seed, begin=begin)  # fmt: skip
+    opt.show(found, as_text(found))
+    if picture is not None:
+        try:
+            save_picture(found, picture)
+        except NoPicture as error:
+            note_no_picture(picture, error)
+            return
+        if not opt.as_json():
+            click.echo(f"The picture is {picture}.")
