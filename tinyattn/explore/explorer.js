@@ -1,0 +1,411 @@
+// Draws the data of tinyattn/explore/page.py. Python has computed all of it, but for the softmax
+// with another temperature. One call of mount draws one explorer; a page may have several.
+(() => {
+  "use strict";
+
+  const element = (name, attributes = {}, ...children) => {
+    const svg = ["svg", "line", "text", "g"].includes(name);
+    const made = svg ? document.createElementNS("http://www.w3.org/2000/svg", name)
+      : document.createElement(name);
+    for (const [key, value] of Object.entries(attributes)) {
+      if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
+      else if (value !== false && value !== undefined) made.setAttribute(key, value);
+    }
+    made.append(...children);  // strings become text, never markup
+    return made;
+  };
+  const button = (text, press, more = {}) =>
+    element("button", { type: "button", onclick: press, ...more }, text);
+  const shown = (token) => token.replace(/ /g, "␣").replace(/\n/g, "⏎").replace(/\t/g, "⇥") || "∅";
+  const percent = (x) => `${(100 * x).toFixed(1)} %`;
+  const number = (x) => (Math.abs(x) < 5e-5 ? "0" : x.toFixed(4));
+  const heading = (level, text) => element(`h${level}`, {}, text);
+
+  // Arrays come as base64 of deflated bytes.
+  async function unpack(packed) {
+    if (!packed) return null;
+    const bytes = Uint8Array.from(atob(packed.data), (c) => c.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+    const buffer = await new Response(stream).arrayBuffer();
+    const values = packed.type === "uint8" ? new Uint8Array(buffer) : new Float32Array(buffer);
+    return { values, shape: packed.shape, unit: packed.type === "uint8" ? 255 : 1 };
+  }
+  const row = (array, ...index) => {  // the last axis at these indices
+    const size = array.shape[array.shape.length - 1];
+    const at = index.reduce((sum, i, axis) => sum * array.shape[axis] + i, 0) * size;
+    return Float64Array.from(array.values.subarray(at, at + size), (x) => x / array.unit);
+  };
+  const softmax = (scores) => {
+    const top = Math.max(...scores);
+    const e = scores.map((s) => Math.exp(s - top));
+    const sum = e.reduce((a, b) => a + b, 0);
+    return e.map((x) => x / sum);
+  };
+
+  class Section {
+    constructor(data, theme) {
+      Object.assign(this, { data, theme, layer: 0, head: 0, key: null, temperature: 1 });
+      this.queries = new Set([data.tokens.length - 1]);
+      this.horizontal = false;
+      this.root = element("section", { "aria-label": data.title });
+    }
+
+    async load() {
+      for (const name of ["weights", "q", "k", "adds", "influence"]) {
+        this[name] = await unpack(this.data[name]);
+      }
+      [this.L, this.H, this.T, this.S] = this.weights.shape;
+      this.keys = this.data.keys || this.data.tokens;
+      return this;
+    }
+
+    // The weights of one query with the chosen temperature, summed over the chosen queries.
+    weightsOf(t) {
+      const plain = row(this.weights, this.layer, this.head, t);
+      if (this.temperature === 1) return plain;
+      const scores = this.scoresOf(t) || plain.map((w) => Math.log(w));
+      const allowed = plain.map((w, s) => (this.mayAttend(t, s) ? scores[s] : -Infinity));
+      return softmax(allowed.map((s) => s / this.temperature));
+    }
+    mayAttend(t, s) { return !this.data.causal || s >= this.T || s <= t + this.S - this.T || this.S !== this.T; }
+    scoresOf(t) {
+      if (!this.q || this.k.shape[2] !== this.S) return null;
+      const q = row(this.q, this.layer, this.head, t);
+      return Float64Array.from({ length: this.S }, (_, s) => {
+        const k = row(this.k, this.layer, this.head, s);
+        return this.data.scale[this.layer] * q.reduce((sum, x, d) => sum + x * k[d], 0);
+      });
+    }
+    chosen() { return [...this.queries].sort((a, b) => a - b); }
+    sums() {
+      const total = new Float64Array(this.S);
+      for (const t of this.chosen()) this.weightsOf(t).forEach((w, s) => { total[s] += w; });
+      return total;
+    }
+
+    draw() {
+      const d = this.data;
+      this.parts = {};
+      this.root.append(heading(2, d.title));
+      const add = (name, ...nodes) => {
+        this.parts[name] = element("div", { class: name });
+        this.root.append(...nodes, this.parts[name]);
+      };
+      this.root.append(heading(3, "All heads: choose one"));
+      this.root.append(this.overview());
+      add("controls");
+      const two = element("div", { class: "two" });
+      for (const name of ["picture", "lines"]) two.append(this.parts[name] = element("div", { class: name }));
+      this.root.append(two);
+      add("readout", heading(3, "The chosen queries' weights"));
+      add("score", heading(3, "One score taken apart"));
+      if (d.lens) this.root.append(heading(3, "Lens: what each residual stream would say next"), this.lens());
+      if (d.knock) this.root.append(heading(3, "Knock-out: the answer without one head"), this.knock());
+      if (d.patch) this.root.append(heading(3, `Patching: rows of the text before, put in here`), this.patch());
+      if (this.influence) this.root.append(heading(3, "Influence: which positions a position can depend on"), this.map());
+      if (d.generation) this.root.append(heading(3, "Generation, token by token"), this.generation());
+      this.update();
+      return this.root;
+    }
+
+    overview() {
+      const grid = element("div", { class: "heads", role: "group", "aria-label": "heads" });
+      this.heads = [];
+      for (let l = 0; l < this.L; l++) for (let h = 0; h < this.H; h++) {
+        const canvas = element("canvas", { "aria-hidden": "true" });
+        const made = button("", () => { this.layer = l; this.head = h; this.update(); },
+          { "aria-label": `${this.data.layers[l]} head ${h}` });
+        made.append(canvas, `${this.data.layers[l]} · ${h}`);
+        grid.append(made);
+        this.heads.push({ made, canvas, l, h });
+      }
+      return grid;
+    }
+    paint(canvas, l, h, most) {  // at most `most` pixels in a row: the largest weight of a block
+      const step = Math.ceil(Math.max(this.T, this.S) / most);
+      const [rows, columns] = [Math.ceil(this.T / step), Math.ceil(this.S / step)];
+      Object.assign(canvas, { width: columns, height: rows });
+      const image = new ImageData(columns, rows);
+      const base = (l * this.H + h) * this.T * this.S;
+      const style = getComputedStyle(this.theme.root);
+      const [r, g, b] = style.getPropertyValue("--heat").split(",").map(Number);
+      const peak = new Uint8Array(rows * columns);
+      for (let t = 0; t < this.T; t++) {
+        const to = Math.floor(t / step) * columns, from = base + t * this.S;
+        for (let s = 0; s < this.S; s++) {
+          const at = to + Math.floor(s / step), w = this.weights.values[from + s];
+          if (w > peak[at]) peak[at] = w;
+        }
+      }
+      peak.forEach((w, at) => image.data.set([r, g, b, w], 4 * at));
+      canvas.getContext("2d").putImageData(image, 0, 0);
+    }
+
+    toggle(t, several) {  // pin a query; with several, add it to those that are pinned
+      if (!several) this.queries = this.queries.has(t) && this.queries.size === 1 ? new Set() : new Set([t]);
+      else if (this.queries.has(t)) this.queries.delete(t);
+      else this.queries.add(t);
+      this.update(false);
+    }
+    tokens(names, pressed, press, label) {
+      const list = element("div", { class: "tokens", role: "group", "aria-label": label });
+      names.forEach((token, i) => list.append(button(shown(token), (event) => press(i, event), {
+        "aria-pressed": String(pressed(i)), title: `${label} ${i}: ${token}`,
+      })));
+      list.addEventListener("keydown", (event) => {
+        const move = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+        if (move && event.target.parentNode === list) {
+          const next = event.target[move > 0 ? "nextSibling" : "previousSibling"];
+          if (next) next.focus();
+        }
+      });
+      return list;
+    }
+
+    update(heads = true) {
+      if (heads) for (const { made, canvas, l, h } of this.heads) {
+        made.setAttribute("aria-pressed", String(l === this.layer && h === this.head));
+        if (!canvas.dataset.theme || canvas.dataset.theme !== this.theme.name) {
+          this.paint(canvas, l, h, 96);
+          canvas.dataset.theme = this.theme.name;
+        }
+      }
+      this.controls();
+      if (heads) this.picture();
+      this.marks();
+      this.lines();
+      this.readout();
+      this.score();
+    }
+
+    controls() {
+      const slider = element("input", { type: "range", min: "-2", max: "2", step: "0.05",
+        value: Math.log2(this.temperature), "aria-label": "temperature" });
+      const value = element("output", { class: "temperature" }, this.temperature.toFixed(2));
+      slider.addEventListener("input", () => {
+        this.temperature = Math.abs(slider.value) < 0.02 ? 1 : 2 ** slider.value;
+        value.textContent = this.temperature.toFixed(2);
+        this.lines(); this.readout(); this.score();
+      });
+      this.parts.controls.replaceChildren(
+        element("p", { class: "soft" }, "Query (which position attends): click to pin and unpin, with shift to sum over several."),
+        this.tokens(this.data.tokens, (t) => this.queries.has(t), (t, event) => this.toggle(t, event.shiftKey), "query"),
+        element("p", { class: "soft" }, "Key (which position is attended to), for one score:"),
+        this.tokens(this.keys, (s) => s === this.key, (s) => { this.key = s === this.key ? null : s; this.update(false); }, "key"),
+        element("div", { class: "bar" }, element("label", {}, "temperature ", slider, " ", value),
+          button("layout: " + (this.horizontal ? "horizontal" : "vertical"),
+            () => { this.horizontal = !this.horizontal; this.update(false); }),
+          button("all queries", () => { this.queries = new Set(Array(this.T).keys()); this.update(false); }),
+          button("copy weights as CSV", () => this.copy(this.csv())),
+          button("copy matrix as CSV", () => this.copy(this.csvMatrix())),
+          button("save lines as SVG", () => this.save())));
+      if (this.data.tokens.length > 160) this.parts.controls.querySelectorAll(".tokens").forEach((list) => {
+        list.classList.add("scroll"); list.style.maxHeight = "120px";
+      });
+    }
+
+    picture() {
+      const canvas = element("canvas", { class: "matrix", role: "img", tabindex: "0",
+        "aria-label": `weights of ${this.data.layers[this.layer]} head ${this.head}: rows are queries, columns are keys` });
+      const say = element("p", { class: "hover mono", "aria-live": "polite" }, "hover or click a cell");
+      this.paint(canvas, this.layer, this.head, 1024);
+      canvas.style.aspectRatio = `${this.S} / ${this.T}`;
+      const at = (event) => {
+        const box = canvas.getBoundingClientRect();
+        return [Math.floor((event.clientY - box.top) / box.height * this.T),
+          Math.floor((event.clientX - box.left) / box.width * this.S)];
+      };
+      const tell = (t, s) => {
+        if (t < 0 || s < 0 || t >= this.T || s >= this.S) return;
+        say.textContent = `${t} ${shown(this.data.tokens[t])} → ${s} ${shown(this.keys[s])}: ${number(row(this.weights, this.layer, this.head, t)[s])}`;
+      };
+      canvas.addEventListener("mousemove", (event) => tell(...at(event)));
+      canvas.addEventListener("click", (event) => {
+        const [t, s] = at(event);
+        this.key = s;
+        this.toggle(t, event.shiftKey);
+        tell(t, s);
+      });
+      canvas.addEventListener("keydown", (event) => {
+        const [down, right] = { ArrowDown: [1, 0], ArrowUp: [-1, 0], ArrowRight: [0, 1], ArrowLeft: [0, -1] }[event.key] || [];
+        if (down === undefined) return;
+        event.preventDefault();
+        const t = Math.min(this.T - 1, Math.max(0, (this.chosen()[0] ?? 0) + down));
+        this.key = Math.min(this.S - 1, Math.max(0, (this.key ?? 0) + right));
+        this.queries = new Set([t]);
+        this.update(false);
+        tell(t, this.key);
+      });
+      this.hover = say;
+      this.parts.picture.replaceChildren(element("p", { class: "soft" }, `${this.data.layers[this.layer]}, head ${this.head}: row = query, column = key; ${this.T} × ${this.S}`), canvas, say);
+    }
+    marks() {
+      const names = this.chosen().map((t) => `${t} ${shown(this.data.tokens[t])}`);
+      this.parts.picture.title = names.length ? `pinned: ${names.slice(0, 8).join(", ")}` : "nothing is pinned";
+    }
+
+    lines() {
+      const chosen = this.chosen();
+      const many = this.T > 96 || this.S > 96;  // then only tokens with a line are drawn
+      const weights = this.sums().map((w) => w / Math.max(1, chosen.length));
+      const order = [...weights.keys()].sort((a, b) => weights[b] - weights[a]);
+      const keys = many ? order.slice(0, 40).sort((a, b) => a - b) : [...weights.keys()];
+      const queries = many ? chosen.slice(0, 40) : [...Array(this.T).keys()];
+      const gap = this.horizontal ? 22 : 17, wide = this.horizontal ? 170 : 300;
+      const length = gap * Math.max(queries.length, keys.length, 1) + 10;
+      const point = (i, side) => (this.horizontal ? [10 + gap * i, side ? wide - 22 : 22] : [side ? wide - 70 : 70, 14 + gap * i]);
+      const [width, height] = this.horizontal ? [length, wide] : [wide, length];
+      const svg = element("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img",
+        "aria-label": "lines from queries to keys; a thick line is a large weight" });
+      let drawn = 0;
+      for (const t of queries.filter((t) => this.queries.has(t))) {
+        const of = this.weightsOf(t);
+        keys.forEach((s, j) => {
+          if (of[s] < 0.004 || drawn > 3000) return;
+          const [x1, y1] = point(queries.indexOf(t), 0), [x2, y2] = point(j, 1);
+          svg.append(element("line", { x1, y1, x2, y2, "stroke-width": (5 * of[s]).toFixed(2), "stroke-opacity": (0.25 + 0.75 * of[s]).toFixed(2), "data-weight": of[s].toFixed(4) }));
+          drawn++;
+        });
+      }
+      const label = (text, i, side, bold) => {
+        const [x, y] = point(i, side);
+        const anchor = this.horizontal ? "middle" : side ? "start" : "end";
+        svg.append(element("text", { x: this.horizontal ? x : x + (side ? 6 : -6), y: this.horizontal ? (side ? y + 16 : y - 8) : y + 4, "text-anchor": anchor, class: bold ? "chosen" : false }, shown(text)));
+      };
+      queries.forEach((t, i) => label(this.data.tokens[t], i, 0, this.queries.has(t)));
+      keys.forEach((s, j) => label(this.keys[s], j, 1, s === this.key));
+      this.svg = svg;
+      this.parts.lines.replaceChildren(element("p", { class: "soft" }, this.horizontal ? "above: queries, below: keys" : "left: queries, right: keys"),
+        element("div", { class: "scroll" }, svg));
+    }
+
+    readout() {
+      const chosen = this.chosen(), sums = this.sums();
+      if (!chosen.length) { this.parts.readout.replaceChildren("nothing is pinned"); return; }
+      const many = chosen.length > 1;
+      const order = [...sums.keys()].sort((a, b) => sums[b] - sums[a]).slice(0, 20).filter((s) => sums[s] > 0);
+      const norms = this.adds && row(this.adds, this.layer, this.head);
+      const most = norms && Math.max(...order.map((s) => sums[s] * norms[s]), 1e-9);
+      const body = order.map((s) => element("tr", { "data-key": s }, element("td", { class: "mono" }, `${s} ${shown(this.keys[s])}`),
+        element("td", { class: "weight" }, number(sums[s])),
+        ...(many ? [element("td", {}, number(sums[s] / chosen.length))] : []),
+        ...(norms ? [element("td", { class: "adds" }, number(sums[s] * norms[s])), element("td", {}, element("span", { class: "meter", style: `width:${80 * sums[s] * norms[s] / most}px` }))] : [])));
+      this.parts.readout.replaceChildren(
+        element("p", { class: "soft" }, `query ${chosen.slice(0, 8).map((t) => `${t} ${shown(this.data.tokens[t])}`).join(", ")}${chosen.length > 8 ? ` and ${chosen.length - 8} more` : ""}; the largest ${order.length} of ${this.S}`),
+        element("div", { class: "scroll" }, element("table", { "aria-live": "polite" }, element("tr", {}, element("th", {}, "key"), element("th", {}, many ? "sum" : "weight"), ...(many ? [element("th", {}, "mean")] : []),
+          ...(norms ? [element("th", { title: "weight times the length of value W_o" }, "adds (length)"), element("th", {}, "")] : [])), ...body)));
+    }
+
+    score() {
+      const chosen = this.chosen(), t = chosen[0], s = this.key;
+      const say = (...nodes) => this.parts.score.replaceChildren(...nodes);
+      if (!this.q) { say(this.data.why_no_q || "The data have no queries and keys."); return; }
+      if (s === null || !chosen.length || s >= this.k.shape[2]) { say(element("p", { class: "soft" }, "Pin a query and choose a key (both are buttons above, or click a cell).")); return; }
+      const q = row(this.q, this.layer, this.head, t), k = row(this.k, this.layer, this.head, s);
+      const terms = Array.from(q, (x, d) => ({ d, x, y: k[d], term: x * k[d] }));
+      const product = terms.reduce((sum, { term }) => sum + term, 0), scale = this.data.scale[this.layer];
+      const allowed = this.mayAttend(t, s), weight = this.weightsOf(t)[s];
+      const most = Math.max(...terms.map(({ term }) => Math.abs(term)), 1e-9);
+      terms.sort((a, b) => Math.abs(b.term) - Math.abs(a.term));
+      say(element("p", {}, `query ${t} ${shown(this.data.tokens[t])}, key ${s} ${shown(this.keys[s])}`),
+        element("p", { class: "mono sum" }, `q·k = ${number(product)}; × scale ${number(scale)} = ${number(product * scale)}${allowed ? "" : " → masked"}; ÷ temperature ${this.temperature.toFixed(2)}; softmax → `, element("b", { class: "result" }, number(weight))),
+        element("div", { class: "scroll" }, element("table", {}, element("tr", {}, ...["dimension", "q", "k", "q × k", ""].map((h) => element("th", {}, h))),
+          ...terms.map(({ d, x, y, term }) => element("tr", { "data-dimension": d }, element("td", {}, d), element("td", {}, number(x)), element("td", {}, number(y)), element("td", { class: "term" }, number(term)),
+            element("td", { style: "text-align:left" }, element("span", { class: term < 0 ? "meter less" : "meter", style: `width:${90 * Math.abs(term) / most}px` })))))));
+    }
+
+    heat(value, text, title) {
+      return element("td", { class: "cell", style: `background:rgba(var(--heat),${(0.5 * Math.min(1, Math.max(0, value))).toFixed(3)})`, title }, text);
+    }
+    lens() {
+      const { streams, lens } = this.data;
+      return element("div", { class: "scroll lens" }, element("table", {}, element("tr", {}, element("th", {}, ""), ...this.data.tokens.map((t, i) => element("th", { class: "mono", title: String(i) }, shown(t)))),
+        ...lens.map((rows, i) => element("tr", {}, element("th", {}, streams[i]), ...rows.map((top) => {
+          const cell = this.heat(top[0][1], `${shown(top[0][0])} ${Math.round(100 * top[0][1])}`, top.map(([token, p]) => `${shown(token)} ${percent(p)}`).join("\n"));
+          cell.dataset.p = top[0][1];
+          return cell;
+        })))));
+    }
+    knock() {
+      const { base, token, heads } = this.data.knock;
+      return element("div", { class: "scroll knock" }, element("p", { class: "soft" }, `with all heads the next token is ${shown(token)}, with probability ${percent(base)}; below, its probability without one head`),
+        element("table", {}, element("tr", {}, element("th", {}, ""), ...heads[0].map((_, h) => element("th", {}, `head ${h}`))),
+          ...heads.map((rows, l) => element("tr", {}, element("th", {}, this.data.layers[l]), ...rows.map((p) => this.heat(1 - p, percent(p), number(p)))))));
+    }
+    patch() {
+      const { rows, from, tokens } = this.data.patch;
+      return element("div", { class: "scroll patch" }, element("p", { class: "soft" }, `${from}. % of the gap between the logits of ${tokens.map(shown).join(" and ")}`),
+        element("table", {}, element("tr", {}, element("th", {}, ""), ...this.data.tokens.map((t) => element("th", { class: "mono" }, shown(t)))),
+          ...rows.map((gaps, i) => element("tr", {}, element("th", {}, this.data.streams[i]), ...gaps.map((gap) => this.heat(gap, (100 * gap).toFixed(0), number(gap)))))));
+    }
+    map() {
+      const [T, S] = this.influence.shape;
+      const canvas = element("canvas", { class: "matrix", role: "img", style: `width:${Math.min(300, 6 * S)}px`, "aria-label": `row = position, column = position that it depends on; ${this.influence.values.reduce((a, b) => a + b, 0)} of ${T * S} pairs` });
+      Object.assign(canvas, { width: S, height: T });
+      const context = canvas.getContext("2d");
+      context.fillStyle = `rgb(${getComputedStyle(this.theme.root).getPropertyValue("--heat")})`;
+      this.influence.values.forEach((yes, at) => { if (yes) context.fillRect(at % S, Math.floor(at / S), 1, 1); });
+      return element("div", { class: "influence" }, element("p", { class: "soft" }, `row = position, column = position that its logits depend on: ${this.influence.values.reduce((a, b) => a + b, 0)} of ${T * S} pairs`), canvas);
+    }
+    generation() {
+      return element("div", { class: "scroll generation" }, element("table", {}, element("tr", {}, element("th", {}, "step"), element("th", {}, "token"), element("th", {}, "probability"), element("th", {}, "other likely tokens")),
+        ...this.data.generation.map(({ token, p, others }, i) => element("tr", {}, element("td", {}, i + 1), element("td", { class: "mono" }, shown(token)), element("td", { class: "p" }, percent(p)),
+          element("td", { class: "mono", style: "text-align:left" }, others.map(([other, q]) => `${shown(other)} ${percent(q)}`).join("  "))))));
+    }
+
+    csv() {
+      const quote = (text) => `"${text.replace(/"/g, '""')}"`;
+      const sums = this.sums();
+      return ["index,key,weight", ...Array.from(sums, (w, s) => `${s},${quote(this.keys[s])},${w.toFixed(4)}`)].join("\n");
+    }
+    csvMatrix() {
+      const quote = (text) => `"${text.replace(/"/g, '""')}"`;
+      return [["", ...this.keys.map(quote)].join(","), ...this.data.tokens.map((token, t) => [quote(token), ...Array.from(row(this.weights, this.layer, this.head, t), (w) => w.toFixed(4))].join(","))].join("\n");
+    }
+    copy(text) {
+      const area = element("textarea", { class: "copied", readonly: true, "aria-label": "copied text" });
+      area.value = text;
+      this.parts.controls.append(area);
+      area.select();
+      if (navigator.clipboard) navigator.clipboard.writeText(text).catch(() => document.execCommand("copy"));
+      else document.execCommand("copy");
+    }
+    save() {
+      const copy = this.svg.cloneNode(true), style = getComputedStyle(this.theme.root);
+      copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+      copy.querySelectorAll("line").forEach((line) => line.setAttribute("stroke", style.getPropertyValue("--mark")));
+      copy.querySelectorAll("text").forEach((text) => {
+        text.setAttribute("font-family", "monospace"); text.setAttribute("font-size", "13");
+        text.setAttribute("fill", style.getPropertyValue("--ink"));
+        if (text.getAttribute("class") === "chosen") text.setAttribute("font-weight", "bold");
+      });
+      const link = element("a", { download: `head-${this.layer}-${this.head}.svg`, href: URL.createObjectURL(new Blob([copy.outerHTML], { type: "image/svg+xml" })) });
+      link.click();
+    }
+  }
+
+  async function mount(root) {
+    root.dataset.ready = "loading";
+    const data = JSON.parse(root.querySelector("script").textContent);
+    const dark = matchMedia("(prefers-color-scheme: dark)");
+    const theme = { root, name: dark.matches ? "dark" : "light" };
+    root.dataset.theme = theme.name;
+    const sections = await Promise.all(data.sections.map((section) => new Section(section, theme).load()));
+    const set = (name) => {
+      root.dataset.theme = theme.name = name;
+      sections.forEach((section) => section.update());
+    };
+    root.append(element("div", { class: "bar" }, heading(1, data.title),
+      button("light or dark", () => set(theme.name === "dark" ? "light" : "dark"))),
+    ...data.notes.map((note) => element("p", {}, note)));
+    for (const section of sections) root.append(section.draw());
+    dark.addEventListener("change", () => set(dark.matches ? "dark" : "light"));
+    root.dataset.ready = "yes";
+  }
+
+  document.querySelectorAll(".tinyattn:not([data-ready])").forEach((root) => mount(root).catch((error) => {
+    root.append(element("p", { role: "alert" }, `This page cannot be shown: ${error.message}. It needs a browser of 2023 or later.`));
+    root.dataset.ready = "failed";
+    throw error;
+  }));
+})();

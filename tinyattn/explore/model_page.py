@@ -1,0 +1,221 @@
+"""Wing, explore: what a page shows of a trained model and a text.
+
+Weights, queries, keys and values of every head; what each residual stream would say next; the next
+token without each head; rows of another text of the same length, put in; which positions depend on
+which; and the tokens that the model generates, with their probabilities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from tinyattn import ops
+from tinyattn.attention import MultiHead
+from tinyattn.attention.block import Call
+from tinyattn.data.text import DataError
+from tinyattn.explore.page import MOST, Section
+from tinyattn.graph import no_grad
+from tinyattn.models import GPT, generate
+from tinyattn.tasks.evaluation import ANSWER_STEPS, prompt_of
+from tinyattn.tasks.knowledge import Trained
+from tinyattn.tensor import Tensor
+from tinyattn.trace.cases import activations
+from tinyattn.trace.lens import logits_of, streams
+
+TOP = 5
+"""Number of likely tokens that are shown at each place."""
+LONGEST_INFLUENCE = 96
+"""Largest number of positions for which the influence is computed: it takes a call for each."""
+
+
+def sections_of(
+    trained: Trained, texts: Sequence[str], *, steps: int = ANSWER_STEPS
+) -> list[Section]:
+    """Sections for some texts, each with the model's own continuation.
+
+    A finetuned model gets `text MASK`, as for a question; a model of a text gets the text.
+
+    Args: steps: number of tokens to generate; generation also ends at MASK.
+    Raises: DataError for a text that is empty, too long or has an unknown character.
+    """
+    model, vocabulary = trained.model, trained.vocabulary
+    asks = trained.recipe.data.objective == "span"
+    found: list[Section] = []
+    before: np.ndarray | None = None
+    for text in texts:
+        ids = prompt_of(vocabulary, text) if asks else vocabulary.encode(text)
+        if not 0 < len(ids) < min(MOST, model.max_length):
+            raise DataError(f"the text {text[:40]!r} has {len(ids)} tokens; it must have 1 to "
+                            f"{min(MOST, model.max_length) - 1}")  # fmt: skip
+        steps_made = _generation(trained, ids, min(steps, model.max_length - len(ids)), asks)
+        tokens = [vocabulary.characters[i] for i in ids]
+        more: dict[str, Any] = {"generation": steps_made, **_lens(trained, ids)}
+        more["knock"] = _knock(trained, ids)
+        if before is not None and len(before) == len(ids):
+            more["patch"] = _patch(trained, before, ids, found[-1].title)
+        if len(ids) <= LONGEST_INFLUENCE:
+            more["influence"] = _influence(model, ids)
+        found += _layers(trained, text, tokens, ids, more)
+        before = ids
+    return found
+
+
+def _layers(
+    trained: Trained, text: str, tokens: list[str], ids: np.ndarray, more: dict[str, Any]
+) -> list[Section]:
+    """A section for each group of layers whose weights have the same shape; one for most types."""
+    model = trained.model
+    names = [f"layers.{i}" for i in range(len(model.layers))]
+    kept = activations(model, ids[None], ["embedding", *names,
+                                          *(f"{n}.attention.weights" for n in names)])  # fmt: skip
+    weights = [kept[f"{name}.attention.weights"][0] for name in names]
+    found = []
+    for shape, group in groupby(range(len(names)), key=lambda i: weights[i].shape):
+        here = [*group]
+        _, T, S = shape
+        queries = tokens if len(tokens) == T else [f"latent {t}" for t in range(T)]
+        keys = _keys(tokens, T, S)
+        arrays: dict[str, Any] = {"out": None}
+        if model.perceiver is None:
+            inputs = ["embedding", *names[:-1]]
+            arrays = _projections(model, here, [kept[inputs[i]] for i in here])
+        else:
+            arrays["more"] = {"why_no_q": "Queries and keys are not shown for a Perceiver."}
+        extra = arrays.pop("more", {}) | (more if here[-1] == len(names) - 1 else {})
+        title = text if len(here) == len(names) else f"{text} ({', '.join(names[i] for i in here)})"
+        found.append(Section(queries, np.stack([weights[i] for i in here]), title=title, keys=keys,
+                             layers=[names[i] for i in here], more=extra, **arrays))  # fmt: skip
+    return found
+
+
+def _keys(tokens: list[str], T: int, S: int) -> list[str] | None:
+    """The names of the keys: positions, and after them what some types add, or latents."""
+    if S == len(tokens):
+        return tokens if T != S else None
+    if S > len(tokens):
+        return [*tokens, *(f"summary {n}" for n in range(S - len(tokens)))]
+    return [f"latent {s}" for s in range(S)]
+
+
+def _projections(model: GPT, layers: list[int], inputs: list[np.ndarray]) -> dict[str, Any]:
+    """Queries, keys, values and output maps of some layers, from the residual streams before."""
+    found: dict[str, Any] = {"q": [], "k": [], "v": [], "out": []}
+    for i, stream in zip(layers, inputs, strict=True):
+        layer: Any = model.layers[i]
+        block = layer.attention
+        with no_grad():
+            x = layer.norm_1(Tensor(stream, device=model.device))
+            if isinstance(block, MultiHead):
+                q, k = block.queries_and_keys(x, x)
+                found["q"].append(q.numpy()[0])
+                found["k"].append(k.numpy()[0])
+            if hasattr(block, "weighted_values"):
+                found["v"].append(block.weighted_values(x, Call(causal=True)).numpy()[0])
+                found["out"].append(block.out.weight.numpy())
+    arrays: dict[str, Any] = {name: np.stack(a) if a else None for name, a in found.items()}
+    if arrays["q"] is None:
+        arrays["more"] = {"why_no_q": "This attention type has no queries and keys."}
+    else:
+        arrays["scale"] = [model.layers[i].attention.scale for i in layers]  # type: ignore[attr-defined]
+    return arrays
+
+
+def _top(trained: Trained, logits: np.ndarray) -> list[list[Any]]:
+    """The most likely tokens with their probabilities."""
+    p = ops.softmax(Tensor(logits, dtype="float64")).numpy()
+    return [[trained.vocabulary.characters[i], round(float(p[i]), 6)] for i in np.argsort(-p)[:TOP]]
+
+
+def _lens(trained: Trained, ids: np.ndarray) -> dict[str, Any]:
+    names = streams(trained.model)
+    found = activations(trained.model, ids[None], names)
+    rows = [[_top(trained, at) for at in logits_of(trained.model, x[0])] for x in found.values()]
+    return {"streams": names, "lens": rows}
+
+
+def _knock(trained: Trained, ids: np.ndarray) -> dict[str, Any]:
+    """The probability of the most likely next token, with all heads and without each."""
+    model = trained.model
+
+    def p(hooks: dict[str, Any] | None = None) -> np.ndarray:
+        with no_grad():
+            logits: np.ndarray = model(ids[None], hooks=hooks).numpy()[0, -1].astype(np.float64)
+        e = np.exp(logits - logits.max())
+        found: np.ndarray = e / e.sum()
+        return found
+
+    base = p()
+    token = int(base.argmax())
+    heads = []
+    for i, layer in enumerate(model.layers):
+        row = []
+        for h in range(layer.attention.heads):
+            keep = np.ones((1, layer.attention.heads, 1, 1))
+            keep[:, h] = 0
+            hook = {f"layers.{i}.attention.heads": _times(keep)}
+            row.append(round(float(p(hook)[token]), 6))
+        heads.append(row)
+    return {"base": round(float(base[token]), 6), "token": trained.vocabulary.characters[token],
+            "heads": heads}  # fmt: skip
+
+
+def _times(factor: np.ndarray) -> Any:
+    return lambda x: x * Tensor(factor, dtype=x.dtype, device=x.device)
+
+
+def _patch(trained: Trained, one: np.ndarray, two: np.ndarray, title: str) -> dict[str, Any] | None:
+    """How much of the logit gap follows if a row of the first text is put into the second."""
+    model, names = trained.model, streams(trained.model)
+    values = activations(model, one[None], names)
+    with no_grad():
+        a, b = (model(ids[None]).numpy()[0, -1] for ids in (one, two))
+    first, second = int(a.argmax()), int(b.argmax())
+    whole = (a[first] - a[second]) - (b[first] - b[second])
+    if first == second:
+        return None
+    rows = []
+    for name in names:
+        gaps = []
+        for t in range(len(two)):
+
+            def put(x: Tensor, t: int = t, name: str = name) -> Tensor:
+                changed = x.numpy().copy()
+                changed[:, t] = values[name][:, t]
+                return Tensor(changed, dtype=x.dtype, device=x.device)
+
+            with no_grad():
+                c = model(two[None], hooks={name: put}).numpy()[0, -1]
+            gaps.append(round(float(((c[first] - c[second]) - (b[first] - b[second])) / whole), 6))
+        rows.append(gaps)
+    letters = [trained.vocabulary.characters[i] for i in (first, second)]
+    return {"rows": rows, "tokens": letters, "from": f"Rows of \u201c{title}\u201d"}
+
+
+def _influence(model: GPT, ids: np.ndarray) -> np.ndarray:
+    """Whether the logits at position t depend on the token at position s: (T, T)."""
+    T = len(ids)
+    changed = np.tile(ids, (T, 1))
+    changed[np.arange(T), np.arange(T)] = (ids + 1) % model.config.vocabulary
+    with no_grad():
+        before = model(np.tile(ids, (T, 1))).numpy()
+        differs: np.ndarray = (model(changed).numpy() != before).any(-1)  # (s, t)
+    return differs.T
+
+
+def _generation(trained: Trained, ids: np.ndarray, steps: int, asks: bool) -> list[dict[str, Any]]:
+    """The greedy continuation, each token with its probability and the next likely ones."""
+    vocabulary = trained.vocabulary
+    found, now = [], ids
+    for step in generate(trained.model, ids[None], steps, temperature=0):
+        with no_grad():
+            top = _top(trained, trained.model(now[None]).numpy()[0, -1])
+        found.append({"token": vocabulary.characters[int(step[0])], "p": top[0][1],
+                      "others": top[1:]})  # fmt: skip
+        now = np.append(now, step[0])
+        if asks and int(step[0]) == vocabulary.mask:
+            break
+    return found
