@@ -33,8 +33,10 @@ def measured(folder: Path, edits: int) -> Found:
 
 def interval(score: Found) -> str:
     """Correct of total, and the 95 % interval in %."""
+    if not score["total"]:
+        return "-"
     return (f"{score['correct']:,} of {score['total']:,} "
-            f"({100 * score['low']:.0f} to {100 * score['high']:.0f} %)")  # fmt: skip
+            f"({100 * score['low']:.1f} to {100 * score['high']:.1f} %)")  # fmt: skip
 
 
 def refused(part: str) -> Callable[[Callable[[Found], str]], Callable[[Found], str]]:
@@ -50,11 +52,15 @@ def refused(part: str) -> Callable[[Callable[[Found], str]], Callable[[Found], s
     return around
 
 
-def lost(found: Found, *ends: str) -> list[int]:
-    """Answers lost without the parts whose names end so, for the last layer."""
-    last = found["heads"][-1]["name"].partition(" ")[0]
-    return [row["lost"] for row in found["heads"]
-            if row["name"].startswith(f"{last} ") and ends[0] in row["name"]]  # fmt: skip
+def last(found: Found) -> str:
+    """The name of the last layer."""
+    return str(found["lens"][-1]["name"])
+
+
+def lost(found: Found, layer: str, part: str) -> str:
+    """Answers lost without each head, or without the feed-forward network, of a layer."""
+    return ", ".join(str(row["lost"]) for row in found["heads"]
+                     if row["name"].startswith(f"{layer} {part}"))  # fmt: skip
 
 
 def gap(found: Found, name: str, part: str) -> str:
@@ -63,55 +69,58 @@ def gap(found: Found, name: str, part: str) -> str:
     return f"{100 * rows[0]:.0f} %" if rows else "-"
 
 
-def edge(found: Found, layer: int, query: str, key: str) -> str:
+def edge(found: Found, layer: str, query: str, key: str) -> str:
     """The answers lost without an attention edge."""
     return next(str(row["lost"]) for row in found["edges"]
-                if (row["name"], row["query"], row["key"])
-                == (f"layers.{layer}", query, key))  # fmt: skip
+                if (row["name"], row["query"], row["key"]) == (layer, query, key))  # fmt: skip
 
 
 def rows() -> dict[str, Callable[[Found], str]]:
     """The rows of the table: a title, and the cell of a model."""
     edges, patch = refused("edges"), refused("patching")
-    letters = patch(
-        lambda f: f"{100 * max(r['gap'] for r in f['patching'] if 'letter' in r['part']):.0f} %"
-    )
+
+    def letters(f: Found) -> str:
+        gaps = [
+            r["gap"] for r in f["patching"] if r["name"] == "layers.0" and "letter" in r["part"]
+        ]
+        return f"{100 * max(gaps):.0f} %" if gaps else "-"
+
+    def probes(f: Found) -> str:
+        before = [r["correct"] for r in f["probe"]
+                  if (r["name"], r["position"]) != (last(f), "MASK")]  # fmt: skip
+        return str(max(before))
+
     return {
-        "correct of 100": lambda f: str(f["correct"]),
-        "lens: first letters after each": lambda f: ", ".join(str(r["correct"]) for r in f["lens"]),
+        "correct": lambda f: f"{f['correct']} of {f['cases']}",
+        "lens: correct first letters after embedding and each layer": lambda f: ", ".join(
+            str(r["correct"]) for r in f["lens"]),
         "attribution: largest error of a sum": lambda f: f"{f['attribution']['largest_error']:.0e}",
-        "lost without a head of layer 0": lambda f: ", ".join(
-            str(r["lost"]) for r in f["heads"] if r["name"].startswith("layers.0 head")),
-        "lost without a head of the last layer": lambda f: ", ".join(map(str, lost(f, "head"))),
-        "lost without the last feed-forward": lambda f: str(lost(f, "feedforward")[0]),
-        "neurons without which none is lost": lambda f: ", ".join(
+        "answers lost without a head of `layers.0`": lambda f: lost(f, "layers.0", "head"),
+        "answers lost without a head of the last layer": lambda f: lost(f, last(f), "head"),
+        "answers lost without the last feed-forward": lambda f: lost(f, last(f), "feedforward"),
+        "neurons whose loss costs no answer, in each layer": lambda f: ", ".join(
             f"{r['none_lost']} of {r['neurons']}" for r in f["neurons"]),
-        "most lost without one neuron": lambda f: ", ".join(
+        "most answers that one neuron costs": lambda f: ", ".join(
             str(r["most_lost"]) for r in f["neurons"]),
-        "lost: MASK not to first name, last name (last layer)": edges(
-            lambda f: ", ".join(edge(f, 1, "MASK", key) for key in ("first name", "last name"))),
-        "patch of the name after layer 0": patch(lambda f: gap(f, "layers.0", "name")),
-        "patch of first name, last name": patch(
+        "lost if MASK cannot attend to first name, last name in the last layer": edges(
+            lambda f: ", ".join(edge(f, last(f), "MASK", k) for k in ("first name", "last name"))),
+        "patch after `layers.0`: name": patch(lambda f: gap(f, "layers.0", "name")),
+        "... first name, last name": patch(
             lambda f: ", ".join(gap(f, "layers.0", part) for part in ("first name", "last name"))),
-        "largest patch of one letter": letters,
-        "patch at MASK: last attention, feed-forward": patch(lambda f: ", ".join(
-            gap(f, f"layers.1.{part}", "MASK") for part in ("attention", "feedforward"))),
-        "probe at MASK after the last layer (shuffled)": lambda f: next(
-            f"{r['correct']} ({r['shuffled']})" for r in f["probe"]
-            if r["name"] == f["lens"][-1]["name"] and r["position"] == "MASK"),
+        "... the best single letter": patch(letters),
+        "... MASK": patch(lambda f: gap(f, "layers.0", "MASK")),
+        "patch at MASK: last attention, last feed-forward": patch(lambda f: ", ".join(
+            gap(f, f"{last(f)}.{part}", "MASK") for part in ("attention", "feedforward"))),
+        "probe at MASK after the last layer (by chance)": lambda f: next(
+            f"{r['correct']} ({r['shuffled']:.0f})" for r in f["probe"]
+            if (r["name"], r["position"]) == (last(f), "MASK")),
+        "best probe elsewhere": probes,
         "edits: moved": lambda f: interval(f["edits"]["moved"]),
         "edits: others still correct": lambda f: interval(f["edits"]["kept"]),
-        "edits: moved in other words": lambda f: interval(summed(f, "moved")),
-        "edits: others still correct in other words": lambda f: interval(summed(f, "kept")),
+        "edits: moved, asked in other words": lambda f: interval(f["edits"]["moved_in_words"]),
+        "edits: others still correct in other words": lambda f: interval(
+            f["edits"]["kept_in_words"]),
     }  # fmt: skip
-
-
-def summed(found: Found, name: str) -> Found:
-    """The scores of all sentences together."""
-    from tinyattn.tasks.evaluation import Score
-
-    scores = [row[name] for row in found["edits"]["reworded"]]
-    return Score(sum(s["correct"] for s in scores), sum(s["total"] for s in scores)).as_dict()
 
 
 def main() -> None:

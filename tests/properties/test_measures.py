@@ -31,6 +31,7 @@ from tinyattn.trace import (
     trace,
     try_edits,
 )
+from tinyattn.trace.edit import Counts, together
 from tinyattn.trace.probe import ridge
 from tinyattn.training import AdamW
 
@@ -106,7 +107,7 @@ def test_every_measure_names_the_only_head(known: Any) -> None:
     correct = {(row.name, row.position): row.correct for row in found}
     assert correct["layers.0", "MASK"] == correct["embedding", "first name, letter 1"] == 8
     assert correct["embedding", "MASK"] <= 2 and correct["embedding", "last name, letter 1"] <= 2
-    assert [row.shuffled for row in found if row[:2] == ("layers.0", "MASK")] < [8]
+    assert [row.shuffled < 8 for row in found if row[:2] == ("layers.0", "MASK")] == [True]
 
 
 def test_the_parts_of_a_question() -> None:
@@ -272,5 +273,36 @@ def test_all_measures_at_once(known: Any) -> None:
 def test_no_correct_answer_is_no_error(known: Any) -> None:
     wrong = cases_of(known.trained, [("Who is a x now?", "C"), ("Who is b x now?", "D")])
     assert patching(known.model, wrong) == []
-    found = try_edits(known.trained, wrong, known.cases, count=2)
-    assert (found.moved.total, found.kept.total) == (0, 0)
+    found = try_edits(known.trained, wrong, known.cases, count=2)[""]
+    assert found.moved.total == found.kept.total == [] and found.moved.as_dict()["total"] == 0
+
+
+def test_the_interval_of_edits_that_differ_is_wider() -> None:
+    """Answers after one edit are not independent: all of 50 wrong in 2 of 20 edits, or 5 in each."""
+    some, all_alike = Counts(), Counts()
+    for i in range(20):
+        some.add(np.full(50, i >= 2))
+        all_alike.add(np.arange(50) >= 5)
+    a, b = some.as_dict(), all_alike.as_dict()
+    assert a["correct"] == b["correct"] == 900 and a["total"] == b["total"] == 1000
+    assert b["low"] == b["high"] == 0.9 and a["low"] <= 0.8 < 0.95 <= a["high"]
+    assert together([some, all_alike]).total == [100] * 20
+
+
+def test_questions_must_differ_in_a_name(known: Any) -> None:
+    for asked in (
+        ["Who is a x now?"],
+        ["Who is a x now?"] * 2,
+        ["Who is a now?", "Who is a b now?"],
+    ):
+        cases = cases_of(known.trained, [(question, "B") for question in asked])
+        with pytest.raises(
+            DataError, match="the questions must have one form with different names"
+        ):
+            parts_of(cases)
+
+
+def test_places_that_all_begin_alike_are_refused(known: Any) -> None:
+    one = known.cases.take(np.array([0, 1]))
+    with pytest.raises(DataError, match="places of the training questions all begin with one let"):
+        try_edits(known.trained, known.cases, one, count=16)

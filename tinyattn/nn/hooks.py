@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 Hook = Callable[[Tensor], Tensor | None]
 
 
+class NoActivation(ValueError):
+    """A model does not have the activation, or not in the form that is needed."""
+
+
 class Hooks:
     """The hooks of one call of a model, by the names of activations.
 
@@ -93,11 +97,11 @@ class Hooks:
     def check(self, layers: int) -> None:
         """Check that each hook has been called, in a model with so many layers.
 
-        Raises: ValueError for the first that has not, with the names that exist.
+        Raises: NoActivation for the first that has not, with the names that exist.
         """
-        for name in self.functions.keys() - self.called:
+        for name in sorted(self.functions.keys() - self.called):
             known = activation_names(layers)
-            raise ValueError(
+            raise NoActivation(
                 f"hooks: the attention type has no activation {name!r}" if name in known else
                 f"hooks: no activation {name!r}; there are {', '.join(known)}"
             )  # fmt: skip

@@ -22,6 +22,7 @@ from tinyattn.models import GPT
 from tinyattn.nn import Hook
 from tinyattn.tasks.evaluation import prompt_of
 from tinyattn.tasks.knowledge import Trained
+from tinyattn.tensor import Tensor
 from tinyattn.workers import side_by_side
 
 ROWS = 32
@@ -123,8 +124,35 @@ def activations(model: GPT, ids: np.ndarray, names: Sequence[str]) -> dict[str, 
     return {name: np.concatenate([found[name, start] for start in starts]) for name in names}
 
 
+def times(factor: np.ndarray) -> Hook:
+    """A hook that multiplies an activation."""
+    return lambda x: x * Tensor(factor, dtype=x.dtype, device=x.device)
+
+
+def put(values: np.ndarray, mask: np.ndarray) -> Hook:
+    """A hook that replaces the rows of an activation (N, T, C) where mask (N, T) is True."""
+
+    def hook(x: Tensor) -> Tensor:
+        changed = np.where(mask[..., None], values, x.numpy())
+        return Tensor(changed, dtype=x.dtype, device=x.device)
+
+    return hook
+
+
 def form_of(questions: Sequence[str]) -> tuple[str, str]:
-    """The words that all questions have before the name, and after it, with the spaces."""
+    """The words that all questions have before the name, and after it, with the spaces.
+
+    Raises: DataError if the questions do not differ, or one has nothing between these words.
+    """
+    before, after = _form(questions)
+    if any(len(question) <= len(before) + len(after) for question in questions):
+        raise DataError("the questions must have one form with different names, as in \"Where was X "
+                        f"born?\"; got {len({*questions})} different ones, such as "
+                        f"{questions[0][:60]!r}")  # fmt: skip
+    return before, after
+
+
+def _form(questions: Sequence[str]) -> tuple[str, str]:
     return _shared(questions), _shared([question[::-1] for question in questions])[::-1]
 
 
@@ -160,3 +188,17 @@ def parts_of(cases: Cases) -> dict[str, np.ndarray]:
             mask[i, low:high] = True
         parts["answer"][i] &= cases.targets[i] != PAD
     return {part: mask for part, mask in parts.items() if mask.any()}
+
+
+NAMES = "first name", "last name"
+
+
+def letters_of(parts: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Each letter of the names, as `parts_of` has the parts: (N, T) boolean."""
+    found = {}
+    for name in [name for name in NAMES if name in parts]:
+        place = np.where(parts[name], np.cumsum(parts[name], axis=-1), 0)
+        skip = name == "last name"  # it begins with a space
+        for letter in range(1 + skip, place.max() + 1):
+            found[f"{name}, letter {letter - skip}"] = place == letter
+    return found

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from tinyattn.data.batches import PAD
 from tinyattn.data.text import DataError
 from tinyattn.data.vocabulary import MASK_CHARACTER
 from tinyattn.models import GPT
+from tinyattn.names import nearest
 from tinyattn.tasks.evaluation import Score
 from tinyattn.tasks.knowledge import Trained
 from tinyattn.tasks.runs import run_files
@@ -28,8 +30,7 @@ from tinyattn.training.checkpoint import CHECKPOINT
 from tinyattn.training.metrics import METRICS
 
 RIDGE = 1e-3
-"""Added to the covariance of the keys, as a fraction of its mean eigenvalue: with fewer keys than
-dimensions it has no inverse."""
+"""λ as a fraction of the mean eigenvalue of C: with fewer keys than dimensions C has no inverse."""
 
 
 FORMS = ("{name} was born in {place}.", "{name} is a native of {place}.",
@@ -39,20 +40,44 @@ FORMS = ("{name} was born in {place}.", "{name} is a native of {place}.",
 
 @dataclass
 class Edits:
-    """What became of some edits, each in a model of its own."""
+    """What became of some edits, each in a model of its own, when all questions were asked again."""
 
-    moved: Score  # edits after which the question gets the new answer
-    kept: Score  # correct answers for the other people that are still correct, of all edits
-    reworded: dict[str, Reworded]  # by the sentence
+    moved: Counts  # answers for the person, that are the new place
+    kept: Counts  # correct answers for the other people, that are still correct
+    before: Score  # correct answers of the model before any edit
 
 
 @dataclass
-class Reworded:
-    """The answers if the place is to be filled into a sentence."""
+class Counts:
+    """The answers of all edits: `correct` and `total` for each."""
 
-    before: Score  # correct answers of the model before any edit, over all cases
-    moved: Score  # edits after which the sentence gets the new place, of those correct before
-    kept: Score  # as in Edits
+    correct: list[int] = field(default_factory=list)
+    total: list[int] = field(default_factory=list)
+
+    def add(self, answers: np.ndarray) -> None:
+        """Count the answers of one edit, a boolean for each."""
+        self.correct.append(int(answers.sum()))
+        self.total.append(len(answers))
+
+    def as_dict(self) -> dict[str, Any]:
+        """The sums, and a 95 % interval for the accuracy over other edits.
+
+        The answers after one edit are not independent. So the interval is a bootstrap over whole
+        edits (Efron 1979), and Wilson's if an edit has one answer or none.
+        """
+        score = Score(sum(self.correct), sum(self.total))
+        if score.total == 0 or max(self.total) == 1:
+            return score.as_dict()
+        draws = np.random.default_rng(0).integers(len(self.total), size=(4_000, len(self.total)))
+        fractions = np.array(self.correct)[draws].sum(1) / np.array(self.total)[draws].sum(1)
+        low, high = np.quantile(fractions, (0.025, 0.975))
+        return score.as_dict() | {"low": float(low), "high": float(high)}
+
+
+def together(counts: Sequence[Counts]) -> Counts:
+    """The counts of several sentences together, for each edit."""
+    correct, total = zip(*(c.correct for c in counts)), zip(*(c.total for c in counts))
+    return Counts([*map(sum, correct)], [*map(sum, total)])
 
 
 def try_edits(
@@ -64,8 +89,8 @@ def try_edits(
     forms: Sequence[str] = FORMS,
     seed: int = 0,
     on_step: Callable[[int], None] = lambda count: None,
-) -> Edits:
-    """Move people to other places, one at a time, and ask everybody again.
+) -> dict[str, Edits]:
+    """Move people to other places, one at a time, and ask everybody again, also in other words.
 
     Args:
         cases: questions that are not among those of `known`; see `edited`.
@@ -73,36 +98,32 @@ def try_edits(
             from those in `known` with another first letter.
         forms: sentences with {name} and {place}; one with a character that the model does not know
             is left out.
+    Returns: the counts for the questions, under "", and for each sentence. Only answers that were
+        correct before any edit are counted.
+    Raises: DataError if there is no place with another first letter.
     """
-    rng, model, known_characters = (
-        np.random.default_rng(seed),
-        trained.model,
-        trained.vocabulary.ids,
-    )
-    forms = [f for f in forms if {*f.format(name="", place="")} <= known_characters.keys()]
-    asked = [cases, *(reworded(trained, cases, form) for form in forms)]
-    right = [each.correct(run(model, each.ids)) for each in asked]
-    people = rng.permutation(np.flatnonzero(right[0]))[:count]
-    moved, kept = np.zeros(len(asked), int), np.zeros(len(asked), int)
-    for person in people:
+    rng, model, characters = np.random.default_rng(seed), trained.model, trained.vocabulary.ids
+    forms = [f for f in forms if {*f.format(name="", place="")} <= characters.keys()]
+    asked = {"": cases, **{form: reworded(trained, cases, form) for form in forms}}
+    right = {form: each.correct(run(model, each.ids)) for form, each in asked.items()}
+    found = {form: Edits(Counts(), Counts(), Score(int(ok.sum()), len(ok)))
+             for form, ok in right.items()}  # fmt: skip
+    for person in rng.permutation(np.flatnonzero(right[""]))[:count]:
         case = cases.take(np.array([person]))
         places = sorted({a for a in known.answers if a[0] != case.answers[0][0]})
+        if not places:
+            raise DataError("the places of the training questions all begin with one letter")
         place = places[rng.integers(len(places))]
         changed = edited(model, case, place, known)
-        for i, (each, ok) in enumerate(zip(asked, right, strict=True)):
-            still = each.correct(run(changed, each.ids)) & ok
-            kept[i] += np.delete(still, person).sum()
-            if ok[person]:
-                now = cases_of(trained, [(each.questions[person], place)])
-                moved[i] += now.correct(run(changed, now.ids))[0]
+        for form, each in asked.items():
+            others = right[form].copy()
+            others[person] = False
+            found[form].kept.add(each.correct(run(changed, each.ids))[others])
+            now = cases_of(trained, [(each.questions[person], place)])
+            moved = now.correct(run(changed, now.ids))
+            found[form].moved.add(moved[right[form][[person]]])
         on_step(1)
-    scores = [
-        (Score(int(ok.sum()), len(ok)), Score(int(moved[i]), int(ok[people].sum())),
-         Score(int(kept[i]), sum(int(np.delete(ok, p).sum()) for p in people)))
-        for i, ok in enumerate(right)
-    ]  # fmt: skip
-    words = {form: Reworded(*s) for form, s in zip(forms, scores[1:], strict=True)}
-    return Edits(scores[0][1], scores[0][2], words)
+    return found
 
 
 def reworded(trained: Trained, cases: Cases, form: str) -> Cases:
@@ -127,7 +148,9 @@ def edited(model: GPT, case: Cases, place: str, known: Cases) -> GPT:
     """
     from_there = np.array([answer == place for answer in known.answers])
     if not from_there.any():
-        raise DataError(f"nobody in the training questions is from {place!r}")
+        near = nearest(place, {*known.answers}, otherwise=False)
+        raise DataError(f"nobody in the training questions is from {place!r}; take a place that "
+                        f"occurs there{near}")  # fmt: skip
     last = len(model.layers) - 1
     names = [f"layers.{last}.feedforward.hidden", f"layers.{last}"]
     hidden, streams = activations(model, known.ids, names).values()

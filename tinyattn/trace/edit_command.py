@@ -8,16 +8,17 @@ import click
 
 from tinyattn.cli import options as opt
 from tinyattn.cli.outputs import spare
-from tinyattn.cli.types import FILE, FOLDER
+from tinyattn.cli.types import FILE, FOLDER, typed
 from tinyattn.data.text import read_answered
+from tinyattn.tasks.evaluation import Score
 from tinyattn.tasks.runs import RUN_FILES, held_run, load_run
 from tinyattn.trace.cases import cases_of, run
 from tinyattn.trace.edit import edited, save_edited
 
 
 @click.command()
-@click.argument("question")
-@click.argument("place")
+@click.argument("question", type=typed)
+@click.argument("place", type=typed)
 @opt.option("--from", "start", type=FILE, default="runs/finetune",
             help="Run or checkpoint of a finetuned model.")  # fmt: skip
 @opt.option("--train", type=FILE, default="runs/world/birth_train.tsv",
@@ -45,10 +46,10 @@ def edit(
         case, known = cases_of(trained, [(question, place)]), cases_of(trained, taught)
         model = edited(trained.model, case, place, known)
         moved = bool(case.correct(run(model, case.ids))[0])
-        same = int((known.correct(run(model, known.ids))
-                    == known.correct(run(trained.model, known.ids))).sum())  # fmt: skip
+        before, after = (known.correct(run(m, known.ids)) for m in (trained.model, model))
         save_edited(trained, model, folder)
-    facts = {"folder": str(folder), "moved": moved, "same": same, "total": len(taught)}
+    kept = Score(int((before & after).sum()), int(before.sum()))
     done = f"the answer is {place} now" if moved else f"the answer is still not {place}"
-    opt.show(facts, f"{done}; of the {len(taught)} questions of {train}, {same} are answered as "
-                    f"correctly as before; the run is in {folder}")  # fmt: skip
+    opt.show({"folder": str(folder), "moved": moved, "kept": kept.as_dict()},
+             f"{done}; of the answers to {train} that were correct, still correct: {kept}; the run is "
+             f"in {folder}")  # fmt: skip

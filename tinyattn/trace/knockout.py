@@ -2,7 +2,8 @@
 
 A part that is there need not be used. To find out, take it out and count the answers that are lost:
 the output of a head, of a feed-forward network or of a single neuron becomes 0, or a query may no
-longer attend to some keys. A model of a few hundred thousand parameters is small enough for all.
+longer attend to some keys. A model never sees such zeros in training, so the number of lost answers
+is an upper bound: it may be confused by them, and not miss the part.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from tinyattn.backend import get_device
 from tinyattn.data.batches import PAD
 from tinyattn.graph import no_grad
 from tinyattn.models import GPT
-from tinyattn.nn import Hook
+from tinyattn.nn import Hook, NoActivation
 from tinyattn.tensor import Tensor
-from tinyattn.trace.cases import Cases, activations, parts_of, run
+from tinyattn.trace.cases import Cases, activations, parts_of, run, times
 from tinyattn.trace.lens import logits_of
 from tinyattn.workers import side_by_side
 
@@ -46,9 +47,9 @@ def heads(model: GPT, cases: Cases) -> list[Loss]:
         for h in range(H):
             keep = np.ones((1, H, 1, 1))
             keep[:, h] = 0
-            hook = {f"layers.{i}.attention.heads": _times(keep)}
+            hook = {f"layers.{i}.attention.heads": times(keep)}
             rows.append(_loss(model, cases, before, f"layers.{i} head {h}", hook))
-        hook = {f"layers.{i}.attention": _times(np.zeros(()))}
+        hook = {f"layers.{i}.attention": times(np.zeros(()))}
         rows.append(_loss(model, cases, before, f"layers.{i} attention", hook))
     return rows
 
@@ -58,7 +59,7 @@ def feedforwards(model: GPT, cases: Cases) -> list[Loss]:
     before = cases.correct(run(model, cases.ids))
     return [
         _loss(model, cases, before, f"layers.{i} feedforward",
-              {f"layers.{i}.feedforward": _times(np.zeros(()))})
+              {f"layers.{i}.feedforward": times(np.zeros(()))})
         for i in range(len(model.layers))
     ]  # fmt: skip
 
@@ -119,11 +120,11 @@ def edges(model: GPT, cases: Cases) -> dict[str, dict[tuple[str, str], int]]:
     """The lost answers if the positions of one part may not attend to those of another.
 
     Returns: for each layer (query part, key part) -> number of lost answers.
-    Raises: ValueError if the keys of this attention type are not the positions of the sequence.
+    Raises: NoActivation if the keys of this attention type are not the positions of the sequence.
     Source: attention knockout, Geva and others 2023
     """
     if model.perceiver is not None:
-        raise ValueError("perceiver: its layers attend to latents, which are no positions")
+        raise NoActivation("perceiver: its layers attend to latents, which are no positions")
     before, parts = cases.correct(run(model, cases.ids)), parts_of(cases)
     found: dict[str, dict[tuple[str, str], int]] = {}
     for i in range(len(model.layers)):
@@ -153,11 +154,6 @@ def logits_from(model: GPT, layer: int, x: Tensor, ids: np.ndarray) -> Tensor:
 def _loss(model: GPT, cases: Cases, before: np.ndarray, name: str, hook: dict[str, Hook]) -> Loss:
     after = cases.correct(run(model, cases.ids, lambda rows: hook))
     return Loss(name, int(after.sum()), int((before & ~after).sum()))
-
-
-def _times(factor: np.ndarray) -> Hook:
-    """A hook that multiplies an activation."""
-    return lambda x: x * Tensor(factor, dtype=x.dtype, device=x.device)
 
 
 def _without(cut: np.ndarray) -> Hook:

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from tinyattn.nn import NoActivation
 from tinyattn.tasks.knowledge import Trained
 from tinyattn.trace import knockout
 from tinyattn.trace.attribution import attribution
 from tinyattn.trace.cases import Cases, run
-from tinyattn.trace.edit import Edits, try_edits
+from tinyattn.trace.edit import together, try_edits
 from tinyattn.trace.lens import lens
 from tinyattn.trace.patching import patching
 from tinyattn.trace.probe import probe
@@ -79,14 +80,18 @@ def _probe(trained: Trained, cases: Cases, known: Cases, seed: int, **_: Any) ->
 def _edits(
     trained: Trained, cases: Cases, known: Cases, seed: int, begin: Begin, edits: int, **_: Any
 ) -> Any:
-    found: Edits = try_edits(
-        trained, cases, known, count=edits, seed=seed, on_step=begin("edits", edits)
-    )
+    found = try_edits(trained, cases, known, count=edits, seed=seed, on_step=begin("edits", edits))
+    rows = [{"form": form, "before": row.before.as_dict(), "moved": row.moved.as_dict(),
+             "kept": row.kept.as_dict()} for form, row in found.items()]  # fmt: skip
+    moved, kept = (together([getattr(row, name) for form, row in found.items() if form])
+                   for name in ("moved", "kept"))  # fmt: skip
     return {
-        "moved": found.moved.as_dict(), "kept": found.kept.as_dict(),
-        "reworded": [{"form": form, "before": row.before.as_dict(), "moved": row.moved.as_dict(),
-                      "kept": row.kept.as_dict()} for form, row in found.reworded.items()],
-    }  # fmt: skip
+        "moved": rows[0]["moved"],
+        "kept": rows[0]["kept"],
+        "reworded": rows[1:],
+        "moved_in_words": moved.as_dict(),
+        "kept_in_words": kept.as_dict(),
+    }
 
 
 PARTS: dict[str, Callable[..., Any]] = {
@@ -125,6 +130,6 @@ def trace(
             found[part] = PARTS[part](
                 trained, cases, known=known, seed=seed, begin=begin, edits=edits
             )
-        except ValueError as error:
+        except NoActivation as error:
             found[part] = {"refused": str(error)}
     return found

@@ -1,8 +1,9 @@
 """Wing, trace: a probe, where an answer can be read off linearly.
 
 A probe is a linear classifier on one row of the residual stream, trained to name the answer. It is
-fitted to some people and tested on others. If it is right for them, the information is there. A
-large probe can learn anything, so a control is needed: the same probe with the answers shuffled.
+fitted to some people and tested on others. If it is right for more of them than by chance, the
+information is there. What chance gives is measured: the same probe after the answers of the fitted
+people were shuffled.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tinyattn.data.text import DataError
 from tinyattn.models import GPT
-from tinyattn.trace.cases import Cases, activations, parts_of
+from tinyattn.trace.cases import NAMES, Cases, activations, letters_of, parts_of
 from tinyattn.trace.lens import streams
 
 PENALTIES = 10.0 ** np.arange(-3, 4)
@@ -21,13 +23,16 @@ TINY = 1e-12
 """In place of this mean where all rows are equal, as in the embedding of MASK."""
 
 
+SHUFFLES = 5
+
+
 class ProbeRow(NamedTuple):
     """The probe at one position."""
 
     name: str  # of the residual stream
     position: str
     correct: int  # of the tested cases, with the best penalty for the fitted ones
-    shuffled: int  # the same after the answers of the fitted cases were shuffled
+    shuffled: float  # the mean of SHUFFLES probes whose fitted cases had shuffled answers
     total: int
 
 
@@ -35,8 +40,11 @@ def probe(model: GPT, fitted: Cases, tested: Cases, *, seed: int = 0) -> list[Pr
     """Fit a probe at each position from the first letter of the name to MASK.
 
     Forward: W = argmin Σ|x W + b - onehot(answer)|² + λ|W|²; λ by leave-one-out on the fitted cases
-    Source:  P-probing, Allen-Zhu and Li 2023; control tasks, Hewitt and Liang 2019
+    Source:  P-probing, Allen-Zhu and Li 2023. Differs: the embedding is not fitted too
+    Raises:  DataError for fewer than two fitted cases
     """
+    if len(fitted.ids) < 2:
+        raise DataError(f"a probe needs at least two training questions; got {len(fitted.ids)}")
     rng, names, rows = np.random.default_rng(seed), streams(model), []
     places = sorted({*fitted.answers, *tested.answers})
     labels, wanted = (np.array([places.index(a) for a in c.answers]) for c in (fitted, tested))
@@ -52,9 +60,9 @@ def probe(model: GPT, fitted: Cases, tested: Cases, *, seed: int = 0) -> list[Pr
             x, y = train[name][i, t], test[name][j, s]
             right = [
                 int((ridge(x, given, y, len(places)) == wanted[j]).sum())
-                for given in (labels[i], rng.permutation(labels[i]))
+                for given in (labels[i], *(rng.permutation(labels[i]) for _ in range(SHUFFLES)))
             ]
-            rows.append(ProbeRow(name, position, right[0], right[1], len(j)))
+            rows.append(ProbeRow(name, position, right[0], float(np.mean(right[1:])), len(j)))
     return rows
 
 
@@ -83,19 +91,14 @@ def ridge(x: np.ndarray, labels: np.ndarray, y: np.ndarray, classes: int) -> np.
     return found
 
 
-def _positions(cases: Cases) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+def _positions(cases: Cases) -> dict[str, Any]:
     """The positions of a name's letters, of the words after it and of MASK: (rows, columns)."""
     parts = parts_of(cases)
-    found: dict[str, Any] = {}
-    for name, mask in parts.items():
-        if [*parts].index(name) == 0 or name == "answer":
-            continue  # before the name nothing is known
-        place = np.where(mask, np.cumsum(mask, axis=-1), 0)
-        ends = place == place.max(-1, keepdims=True)
-        if name in ("first name", "last name"):
-            skip = name == "last name"  # it begins with a space
-            for letter in range(1 + skip, place.max() + 1):
-                found[f"{name}, letter {letter - skip}"] = np.nonzero(place == letter)
-        else:
-            found[name] = np.nonzero(mask & ends)
+    found = {name: np.nonzero(mask) for name, mask in letters_of(parts).items()}
+    names = [*parts]
+    for name in names[names.index("first name") + 1 :]:
+        if name not in (*NAMES, "answer"):  # the last token of the words after the name, and MASK
+            place = np.where(parts[name], np.cumsum(parts[name], axis=-1), 0)
+            ends = place == place.max(-1, keepdims=True)
+            found[name] = np.nonzero(parts[name] & ends)
     return found

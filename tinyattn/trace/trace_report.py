@@ -16,14 +16,14 @@ Found = dict[str, Any]
 Rows = Sequence[Found]
 
 TITLES = {
-    "lens": "Lens: the first letter that each residual stream would answer",
+    "lens": "Lens: the first letter that each residual stream predicts",
     "attribution": "Attribution: what each part adds to the logit of the right first letter (mean, "
     "nats)",
     "heads": "Knock-out: answers that are lost without one part",
     "neurons": "Knock-out of each single neuron",
     "edges": "Knock-out of attention edges: answers lost if a part cannot attend to another",
     "patching": "Patching: how much of the answer follows the states of another person",
-    "probe": "Probe: answers read off by a linear classifier (in brackets: shuffled control)",
+    "probe": "Probe: answers read off by a linear classifier (in brackets: by chance)",
     "edits": "Edits: one matrix changed so that one person moves",
 }
 LETTER = ", letter "
@@ -78,23 +78,25 @@ def _edges(rows: Rows) -> Iterator[str]:
         mine = [row for row in rows if row["name"] == name]
         parts = list(dict.fromkeys(row["query"] for row in mine))
         cell = {(row["query"], row["key"]): str(row["lost"]) for row in mine}
-        yield from _matrix(f"{name}: from", parts, parts, cell)
+        yield from _matrix(f"{name}: query \\ key", parts, parts, cell)
 
 
 def _patching(rows: Rows) -> Iterator[str]:
     whole = [row for row in rows if LETTER not in row["part"]]
     letters = [row for row in rows if LETTER in row["part"]]
     pairs = max(row["pairs"] for row in rows)
-    yield f"(% of the logit gap, over {pairs} pairs of people; states after)"
+    yield f"% of the logit gap that follows, over {pairs} pairs of people; columns: the activation"
     for mine in (whole, letters):
         names = list(dict.fromkeys(row["name"] for row in mine))
-        cell = {(row["part"], row["name"]): f"{100 * row['gap']:.0f}" for row in mine}
+        cell = {(row["part"], row["name"]): f"{100 * row['gap'] + 0.0:.0f}" for row in mine}
         yield from _matrix("", list(dict.fromkeys(row["part"] for row in mine)), names, cell)
 
 
 def _probe(rows: Rows) -> Iterator[str]:
     names = list(dict.fromkeys(row["name"] for row in rows))
-    cell = {(row["position"], row["name"]): f"{row['correct']} ({row['shuffled']})" for row in rows}
+    cell = {
+        (row["position"], row["name"]): f"{row['correct']} ({row['shuffled']:.0f})" for row in rows
+    }
     totals = {row["position"]: row["total"] for row in rows}
     yield from _matrix("at", [*totals], names, cell)
     fewer = [f"{n} at {position}" for position, n in totals.items() if n < max(totals.values())]
@@ -102,16 +104,25 @@ def _probe(rows: Rows) -> Iterator[str]:
 
 
 def _edits(found: Found) -> Iterator[str]:
-    yield f"moved to the new place:          {_score(found['moved'])}"
-    yield f"other people's answers the same: {_score(found['kept'])}"
+    yield f"moved to the new place:         {_score(found['moved'])}"
+    yield f"other people, still correct:    {_score(found['kept'])}"
+    yield f"moved, asked in other words:    {_score(found['moved_in_words'])}"
+    yield f"others, still correct in these: {_score(found['kept_in_words'])}"
     for row in found["reworded"]:
-        yield f'in other words, "{row["form"]}"'
-        yield f"  correct before any edit:       {_score(row['before'])}"
-        yield f"  moved too:                     {_score(row['moved'])}"
-        yield f"  others still correct:          {_score(row['kept'])}"
+        before, moved, kept = (f"{row[name]['correct']:,} of {row[name]['total']:,}"
+                               for name in ("before", "moved", "kept"))  # fmt: skip
+        yield (f"  \"{shown(row['form'])}\": correct before {before}, moved {moved}, others still "
+               f"correct {kept}")  # fmt: skip
+
+
+def shown(form: str) -> str:
+    """A sentence with a gap, as people write it."""
+    return form.format(name="X", place="MASK")
 
 
 def _score(score: Found) -> str:
+    if not score["total"]:
+        return "none to count"
     low, high = score["low"], score["high"]
     return (f"{score['correct']:,} of {score['total']:,}, {100 * score['accuracy']:.1f} % "
             f"(95 % interval {100 * low:.1f} to {100 * high:.1f})")  # fmt: skip
@@ -225,15 +236,15 @@ def _draw_probe(axes: Any, rows: Rows) -> None:
         axes.plot(at, [100 * r["shuffled"] / r["total"] for r in mine], ls=":",
                   color=line.get_color())  # fmt: skip
     axes.set_xticks(range(len(positions)), positions, rotation=60, ha="right", fontsize=7)
-    axes.set_ylabel("correct, % (dotted: shuffled)", fontsize=9)
+    axes.set_ylabel("correct, % (dotted: by chance)", fontsize=9)
     axes.legend(fontsize=8)
 
 
 def _draw_edits(axes: Any, found: Found) -> None:
     scores = {"moved": found["moved"], "others the same": found["kept"]}
     for row in found["reworded"]:
-        scores[f"moved: {row['form']}"] = row["moved"]
-        scores[f"others: {row['form']}"] = row["kept"]
+        scores[f"moved: {shown(row['form'])}"] = row["moved"]
+        scores[f"others: {shown(row['form'])}"] = row["kept"]
     _bars(axes, [*scores], [100 * s["accuracy"] for s in scores.values()], "% of edits or answers")
     for at, s in enumerate(scores.values()):
         axes.plot([100 * s["low"], 100 * s["high"]], [at, at], color="black", lw=1)
