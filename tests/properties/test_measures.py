@@ -278,7 +278,7 @@ def test_no_correct_answer_is_no_error(known: Any) -> None:
 
 
 def test_the_interval_of_edits_that_differ_is_wider() -> None:
-    """Answers after one edit are not independent: all of 50 wrong in 2 of 20 edits, or 5 in each."""
+    """Answers after one edit are not independent: 50 wrong in 2 of 20 edits, or 5 in each."""
     some, all_alike = Counts(), Counts()
     for i in range(20):
         some.add(np.full(50, i >= 2))

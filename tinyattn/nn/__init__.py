@@ -9,6 +9,6 @@ from tinyattn.nn.rotary_positions import Rotary
 
 __all__ = [
     "A5", "Dropout", "Embedding", "FeedForward", "Hook", "Hooks", "LayerNorm", "LearnedPositions",
-    "Linear", "Module", "NO_HOOKS", "NoActivation", "Parameter", "Role", "Rotary", "normal", "ones", "uniform",
-    "weight_hooks", "xavier_uniform", "zeros",
+    "Linear", "Module", "NO_HOOKS", "NoActivation", "Parameter", "Role", "Rotary", "normal", "ones",
+    "uniform", "weight_hooks", "xavier_uniform", "zeros",
 ]  # fmt: skip

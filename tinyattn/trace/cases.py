@@ -146,8 +146,8 @@ def form_of(questions: Sequence[str]) -> tuple[str, str]:
     """
     before, after = _form(questions)
     if any(len(question) <= len(before) + len(after) for question in questions):
-        raise DataError("the questions must have one form with different names, as in \"Where was X "
-                        f"born?\"; got {len({*questions})} different ones, such as "
+        raise DataError("the questions must have one form with different names, such as 'Where was "
+                        f"X born?'; got {len({*questions})} different ones, such as "
                         f"{questions[0][:60]!r}")  # fmt: skip
     return before, after
 

@@ -40,7 +40,7 @@ FORMS = ("{name} was born in {place}.", "{name} is a native of {place}.",
 
 @dataclass
 class Edits:
-    """What became of some edits, each in a model of its own, when all questions were asked again."""
+    """The answers to all questions after some edits, each in a model of its own."""
 
     moved: Counts  # answers for the person, that are the new place
     kept: Counts  # correct answers for the other people, that are still correct
@@ -76,8 +76,9 @@ class Counts:
 
 def together(counts: Sequence[Counts]) -> Counts:
     """The counts of several sentences together, for each edit."""
-    correct, total = zip(*(c.correct for c in counts)), zip(*(c.total for c in counts))
-    return Counts([*map(sum, correct)], [*map(sum, total)])
+    correct, total = (np.array([getattr(c, name) for c in counts], int).sum(0).tolist()
+                      if counts else [] for name in ("correct", "total"))  # fmt: skip
+    return Counts(correct, total)
 
 
 def try_edits(

@@ -51,5 +51,5 @@ def edit(
     kept = Score(int((before & after).sum()), int(before.sum()))
     done = f"the answer is {place} now" if moved else f"the answer is still not {place}"
     opt.show({"folder": str(folder), "moved": moved, "kept": kept.as_dict()},
-             f"{done}; of the answers to {train} that were correct, still correct: {kept}; the run is "
-             f"in {folder}")  # fmt: skip
+             f"{done}; correct answers to {train} that are still correct: {kept}; the run is in "
+             f"{folder}")  # fmt: skip
