@@ -92,7 +92,7 @@ def near(found: dict[int, float], wanted: np.ndarray, most: float) -> None:
     assert min(found.values()) >= np.sort(wanted)[::-1][: len(found)].min() - 2 * most
 
 
-PIXEL = 0.5 / 255 + 1e-4
+PIXEL = 1e-4  # four decimals; a large page has steps of 1/255 of the root of a weight
 
 
 def test_a_token_is_pinned_and_unpinned(show: Open) -> None:
@@ -191,7 +191,7 @@ def test_sequences_of_unequal_lengths(show: Open) -> None:
 def test_one_page_has_several_explorers(show: Open) -> None:
     parts = [fragment([Section(TOKENS, weights(1, 1, 6, 6, seed=i))], title=f"page {i}")
              for i in range(2)]  # fmt: skip
-    tab = show(PAGE.format(body="".join(parts)))
+    tab = show(PAGE.format(title="two", body="".join(parts)))
     assert tab.locator("h1").all_inner_texts() == ["page 0", "page 1"]
     assert tab.locator("section").count() == 2 and tab.locator(".heads button").count() == 2
 
@@ -233,7 +233,7 @@ def test_values_and_what_they_add(show: Open) -> None:
     queries(tab).nth(2).click()
     for row in tab.locator(".readout tr[data-key]").all():
         s = int(row.get_attribute("data-key"))
-        wanted = np.rint(255 * w[0, 0, 2, s]) / 255 * np.linalg.norm(v[0, 0, s] @ out[0, :3])
+        wanted = w[0, 0, 2, s] * np.linalg.norm(v[0, 0, s] @ out[0, :3])
         assert abs(float(row.locator(".adds").inner_text()) - wanted) <= 1e-3
 
 
@@ -261,10 +261,11 @@ def test_keyboard_and_names_for_a_screen_reader(show: Open) -> None:
     tab.keyboard.press("ArrowRight")
     tab.keyboard.press("Enter")
     assert queries(tab).nth(1).get_attribute("aria-pressed") == "true"
+    assert tab.evaluate("document.activeElement.title").startswith("query 1")  # still there
     tab.locator("canvas.matrix").first.focus()
     tab.keyboard.press("ArrowDown")
     assert queries(tab).nth(2).get_attribute("aria-pressed") == "true"
-    assert tab.locator("[aria-live=polite]").count() >= 2
+    assert tab.locator(".readout[aria-live=polite], .hover[aria-live=polite]").count() == 2
     assert tab.locator("canvas.matrix").first.get_attribute("aria-label").startswith("weights of")
 
 
@@ -309,7 +310,7 @@ def test_512_positions_are_fast_enough(show: Open) -> None:
     tab = show(page)
     assert time.perf_counter() - start <= 4  # 2 s to the first paint, on a machine that is not busy
     queries(tab).nth(400).click()
-    near(table(tab), w[0, 0, 400], PIXEL)
+    near(table(tab), w[0, 0, 400], 1 / 255)
     spent = tab.evaluate("""() => {
       const button = document.querySelectorAll('.controls .tokens')[0].children[300];
       const start = performance.now(); button.click(); return performance.now() - start; }""")
@@ -318,7 +319,7 @@ def test_512_positions_are_fast_enough(show: Open) -> None:
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """A finetuned model that has taken three steps."""
+    """A model with large random parameters, so that its answers differ."""
     from click.testing import CliRunner
 
     from tinyattn.cli import main
@@ -331,15 +332,19 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Any:
     for words in (
         ["world", "--out", folder / "world", "--people", 12, "--places", 3, "--dev", 4],
         ["pretrain", folder / "world/corpus.txt", "--config", folder / "small.toml",
-         "--out", folder / "run"],
+         "--objective", "next", "--out", folder / "run"],
     ):  # fmt: skip
         done = CliRunner().invoke(main, [str(word) for word in words])
         assert done.exit_code == 0, done.output
-    return load_run(folder / "run")
+    run = load_run(folder / "run")
+    rng = np.random.default_rng(0)
+    for parameter in run.model.parameters():
+        parameter.data = rng.standard_normal(parameter.shape) * 0.3
+    return run
 
 
 def test_the_page_of_a_model_shows_its_numbers(show: Open, trained: Any) -> None:
-    sections = sections_of(trained, ["Who was Al?", "Who was Bo?"], steps=4)
+    sections = sections_of(trained, ["Who was Al?", "In was born"], steps=4)
     tab = show(explore(sections, title="a model"))
     (one, two) = sections
     lens = tab.locator("section").nth(0).locator(".lens td")
@@ -352,9 +357,7 @@ def test_the_page_of_a_model_shows_its_numbers(show: Open, trained: Any) -> None
     knock = tab.locator("section").nth(0).locator(".knock td").all()
     assert np.allclose([float(cell.get_attribute("title")) for cell in knock],
                        np.ravel(one.more["knock"]["heads"]), atol=1e-3)  # fmt: skip
-    assert "66 of 144 pairs" not in tab.locator(".influence").first.inner_text()
-    assert "78 of 144 pairs" in tab.locator(".influence").first.inner_text()
-    if two.more["patch"]:
-        cells = tab.locator("section").nth(1).locator(".patch td").all()
-        assert np.allclose([float(cell.get_attribute("title")) for cell in cells],
-                           np.ravel(two.more["patch"]["rows"]), atol=1e-3)  # fmt: skip
+    assert "66 of 121 pairs" in tab.locator(".influence").first.inner_text()  # causal
+    cells = tab.locator("section").nth(1).locator(".patch td").all()
+    assert np.allclose([float(cell.get_attribute("title")) for cell in cells],
+                       np.ravel(two.more["patch"]["rows"]), atol=1e-3)  # fmt: skip

@@ -27,20 +27,22 @@
     const bytes = Uint8Array.from(atob(packed.data), (c) => c.charCodeAt(0));
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
     const buffer = await new Response(stream).arrayBuffer();
-    const values = packed.type === "uint8" ? new Uint8Array(buffer) : new Float32Array(buffer);
-    return { values, shape: packed.shape, unit: packed.type === "uint8" ? 255 : 1 };
+    const kinds = { uint8: Uint8Array, uint16: Uint16Array, float32: Float32Array };
+    return { values: new kinds[packed.type](buffer), shape: packed.shape };
   }
   const row = (array, ...index) => {  // the last axis at these indices
     const size = array.shape[array.shape.length - 1];
     const at = index.reduce((sum, i, axis) => sum * array.shape[axis] + i, 0) * size;
-    return Float64Array.from(array.values.subarray(at, at + size), (x) => x / array.unit);
+    return array.values.subarray(at, at + size);
   };
-  const softmax = (scores) => {
+  const softmax = (scores) => {  // zeros if all scores are -Infinity
     const top = Math.max(...scores);
+    if (top === -Infinity) return scores.map(() => 0);
     const e = scores.map((s) => Math.exp(s - top));
     const sum = e.reduce((a, b) => a + b, 0);
     return e.map((x) => x / sum);
   };
+  const quote = (text) => `"${text.replace(/"/g, '""')}"`;  // a field of a CSV file
 
   class Section {
     constructor(data, theme) {
@@ -51,25 +53,31 @@
     }
 
     async load() {
-      for (const name of ["weights", "q", "k", "adds", "influence"]) {
+      for (const name of ["weights", "allowed", "q", "k", "adds", "influence"]) {
         this[name] = await unpack(this.data[name]);
       }
+      // Weights have steps of 1/65535; in a large page their roots have steps of 1/255.
+      const fine = this.weights.values instanceof Uint16Array;
+      this.weights.values = Float32Array.from(this.weights.values, (x) => (fine ? x / 65535 : (x / 255) ** 2));
       [this.L, this.H, this.T, this.S] = this.weights.shape;
       this.keys = this.data.keys || this.data.tokens;
       return this;
     }
 
-    // The weights of one query with the chosen temperature, summed over the chosen queries.
+    // The weights of one query with the chosen temperature.
     weightsOf(t) {
       const plain = row(this.weights, this.layer, this.head, t);
       if (this.temperature === 1) return plain;
       const scores = this.scoresOf(t) || plain.map((w) => Math.log(w));
-      const allowed = plain.map((w, s) => (this.mayAttend(t, s) ? scores[s] : -Infinity));
-      return softmax(allowed.map((s) => s / this.temperature));
+      const allowed = Float64Array.from(scores, (score, s) => (this.mayAttend(t, s) ? score : -Infinity));
+      return softmax(allowed.map((score) => score / this.temperature));
     }
-    mayAttend(t, s) { return !this.data.causal || s >= this.T || s <= t + this.S - this.T || this.S !== this.T; }
+    mayAttend(t, s) {  // the mask: a bit for each pair, 1 where the weight is not 0
+      const at = ((this.layer * this.H + this.head) * this.T + t) * this.S + s;
+      return (this.allowed.values[at >> 3] >> (at & 7)) & 1;
+    }
     scoresOf(t) {
-      if (!this.q || this.k.shape[2] !== this.S) return null;
+      if (!this.q || this.k.shape[2] !== this.S || this.data.note_q) return null;
       const q = row(this.q, this.layer, this.head, t);
       return Float64Array.from({ length: this.S }, (_, s) => {
         const k = row(this.k, this.layer, this.head, s);
@@ -87,6 +95,7 @@
       const d = this.data;
       this.parts = {};
       this.root.append(heading(2, d.title));
+      if (d.summary) this.root.append(element("p", { class: "summary" }, d.summary));
       const add = (name, ...nodes) => {
         this.parts[name] = element("div", { class: name });
         this.root.append(...nodes, this.parts[name]);
@@ -98,11 +107,12 @@
       for (const name of ["picture", "lines"]) two.append(this.parts[name] = element("div", { class: name }));
       this.root.append(two);
       add("readout", heading(3, "The chosen queries' weights"));
+      this.parts.readout.setAttribute("aria-live", "polite");
       add("score", heading(3, "One score taken apart"));
-      if (d.lens) this.root.append(heading(3, "Lens: what each residual stream would say next"), this.lens());
+      if (d.lens) this.root.append(heading(3, "Lens: the next token that each residual stream predicts"), this.lens());
       if (d.knock) this.root.append(heading(3, "Knock-out: the answer without one head"), this.knock());
-      if (d.patch) this.root.append(heading(3, `Patching: rows of the text before, put in here`), this.patch());
-      if (this.influence) this.root.append(heading(3, "Influence: which positions a position can depend on"), this.map());
+      if (d.patch) this.root.append(heading(3, "Patching: rows of the text before, put in here"), this.patch());
+      if (this.influence) { this.root.append(heading(3, "Influence: which positions a position can depend on")); add("influence"); }
       if (d.generation) this.root.append(heading(3, "Generation, token by token"), this.generation());
       this.update();
       return this.root;
@@ -121,24 +131,28 @@
       }
       return grid;
     }
-    paint(canvas, l, h, most) {  // at most `most` pixels in a row: the largest weight of a block
+    // Paint the weights that `of` has for each query, the largest one darkest; in at most `most`
+    // pixels in a row, each the largest weight of a block. Returns the largest weight.
+    paint(canvas, most, of) {
       const step = Math.ceil(Math.max(this.T, this.S) / most);
       const [rows, columns] = [Math.ceil(this.T / step), Math.ceil(this.S / step)];
       Object.assign(canvas, { width: columns, height: rows });
       const image = new ImageData(columns, rows);
-      const base = (l * this.H + h) * this.T * this.S;
       const style = getComputedStyle(this.theme.root);
       const [r, g, b] = style.getPropertyValue("--heat").split(",").map(Number);
-      const peak = new Uint8Array(rows * columns);
+      const peak = new Float32Array(rows * columns);
+      let largest = 0;
       for (let t = 0; t < this.T; t++) {
-        const to = Math.floor(t / step) * columns, from = base + t * this.S;
+        const to = Math.floor(t / step) * columns, weights = of(t);
         for (let s = 0; s < this.S; s++) {
-          const at = to + Math.floor(s / step), w = this.weights.values[from + s];
+          const at = to + Math.floor(s / step), w = weights[s];
           if (w > peak[at]) peak[at] = w;
+          if (w > largest) largest = w;
         }
       }
-      peak.forEach((w, at) => image.data.set([r, g, b, w], 4 * at));
+      peak.forEach((w, at) => image.data.set([r, g, b, 255 * w / (largest || 1)], 4 * at));
       canvas.getContext("2d").putImageData(image, 0, 0);
+      return largest;
     }
 
     toggle(t, several) {  // pin a query; with several, add it to those that are pinned
@@ -150,13 +164,13 @@
     tokens(names, pressed, press, label) {
       const list = element("div", { class: "tokens", role: "group", "aria-label": label });
       names.forEach((token, i) => list.append(button(shown(token), (event) => press(i, event), {
-        "aria-pressed": String(pressed(i)), title: `${label} ${i}: ${token}`,
+        "aria-pressed": String(pressed(i)), title: `${label} ${i}: ${token}`, tabindex: i ? "-1" : "0",
       })));
       list.addEventListener("keydown", (event) => {
         const move = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
         if (move && event.target.parentNode === list) {
           const next = event.target[move > 0 ? "nextSibling" : "previousSibling"];
-          if (next) next.focus();
+          if (next) { event.target.tabIndex = -1; next.tabIndex = 0; next.focus(); }
         }
       });
       return list;
@@ -166,12 +180,12 @@
       if (heads) for (const { made, canvas, l, h } of this.heads) {
         made.setAttribute("aria-pressed", String(l === this.layer && h === this.head));
         if (!canvas.dataset.theme || canvas.dataset.theme !== this.theme.name) {
-          this.paint(canvas, l, h, 96);
+          this.paint(canvas, 96, (t) => row(this.weights, l, h, t));
           canvas.dataset.theme = this.theme.name;
         }
       }
       this.controls();
-      if (heads) this.picture();
+      if (heads) { this.picture(); if (this.influence) this.map(); }
       this.marks();
       this.lines();
       this.readout();
@@ -186,15 +200,24 @@
         this.temperature = Math.abs(slider.value) < 0.02 ? 1 : 2 ** slider.value;
         value.textContent = this.temperature.toFixed(2);
         this.lines(); this.readout(); this.score();
+        if (this.T * this.S <= 40000) this.repaint();
+      });
+      if (this.parts.controls.childNodes.length) { this.pressed(); return; }
+      this.lists = [
+        this.tokens(this.data.tokens, (t) => this.queries.has(t), (t, event) => this.toggle(t, event.shiftKey), "query"),
+        this.tokens(this.keys, (s) => s === this.key, (s) => { this.key = s === this.key ? null : s; this.update(false); }, "key")];
+      const layout = button("layout: vertical", () => {
+        this.horizontal = !this.horizontal;
+        layout.textContent = `layout: ${this.horizontal ? "horizontal" : "vertical"}`;
+        this.update(false);
       });
       this.parts.controls.replaceChildren(
         element("p", { class: "soft" }, "Query (which position attends): click to pin and unpin, with shift to sum over several."),
-        this.tokens(this.data.tokens, (t) => this.queries.has(t), (t, event) => this.toggle(t, event.shiftKey), "query"),
+        this.lists[0],
         element("p", { class: "soft" }, "Key (which position is attended to), for one score:"),
-        this.tokens(this.keys, (s) => s === this.key, (s) => { this.key = s === this.key ? null : s; this.update(false); }, "key"),
+        this.lists[1],
         element("div", { class: "bar" }, element("label", {}, "temperature ", slider, " ", value),
-          button("layout: " + (this.horizontal ? "horizontal" : "vertical"),
-            () => { this.horizontal = !this.horizontal; this.update(false); }),
+          layout,
           button("all queries", () => { this.queries = new Set(Array(this.T).keys()); this.update(false); }),
           button("copy weights as CSV", () => this.copy(this.csv())),
           button("copy matrix as CSV", () => this.copy(this.csvMatrix())),
@@ -204,11 +227,22 @@
       });
     }
 
+    pressed() {
+      this.lists[0].childNodes.forEach((made, t) => made.setAttribute("aria-pressed", String(this.queries.has(t))));
+      this.lists[1].childNodes.forEach((made, s) => made.setAttribute("aria-pressed", String(s === this.key)));
+    }
+
     picture() {
-      const canvas = element("canvas", { class: "matrix", role: "img", tabindex: "0",
-        "aria-label": `weights of ${this.data.layers[this.layer]} head ${this.head}: rows are queries, columns are keys` });
+      const canvas = element("canvas", { class: "matrix", role: "application", tabindex: "0",
+        "aria-label": `weights of ${this.data.layers[this.layer]} head ${this.head}: rows are queries, columns are keys; arrow keys move` });
       const say = element("p", { class: "hover mono", "aria-live": "polite" }, "hover or click a cell");
-      this.paint(canvas, this.layer, this.head, 1024);
+      const legend = element("p", { class: "soft" });
+      this.repaint = () => {
+        const all = this.T * this.S <= 40000;  // with more, a temperature would take too long
+        const largest = this.paint(canvas, 1024, (t) => (all ? this.weightsOf(t) : row(this.weights, this.layer, this.head, t)));
+        legend.textContent = `${this.data.layers[this.layer]}, head ${this.head}: row = query, column = key; ${this.T} × ${this.S}; the darkest cell is ${number(largest)}${all ? "" : ", at temperature 1"}`;
+      };
+      this.repaint();
       canvas.style.aspectRatio = `${this.S} / ${this.T}`;
       const at = (event) => {
         const box = canvas.getBoundingClientRect();
@@ -217,7 +251,7 @@
       };
       const tell = (t, s) => {
         if (t < 0 || s < 0 || t >= this.T || s >= this.S) return;
-        say.textContent = `${t} ${shown(this.data.tokens[t])} → ${s} ${shown(this.keys[s])}: ${number(row(this.weights, this.layer, this.head, t)[s])}`;
+        say.textContent = `${t} ${shown(this.data.tokens[t])} → ${s} ${shown(this.keys[s])}: ${number(this.weightsOf(t)[s])}`;
       };
       canvas.addEventListener("mousemove", (event) => tell(...at(event)));
       canvas.addEventListener("click", (event) => {
@@ -236,8 +270,7 @@
         this.update(false);
         tell(t, this.key);
       });
-      this.hover = say;
-      this.parts.picture.replaceChildren(element("p", { class: "soft" }, `${this.data.layers[this.layer]}, head ${this.head}: row = query, column = key; ${this.T} × ${this.S}`), canvas, say);
+      this.parts.picture.replaceChildren(legend, canvas, say);
     }
     marks() {
       const names = this.chosen().map((t) => `${t} ${shown(this.data.tokens[t])}`);
@@ -275,7 +308,8 @@
       queries.forEach((t, i) => label(this.data.tokens[t], i, 0, this.queries.has(t)));
       keys.forEach((s, j) => label(this.keys[s], j, 1, s === this.key));
       this.svg = svg;
-      this.parts.lines.replaceChildren(element("p", { class: "soft" }, this.horizontal ? "above: queries, below: keys" : "left: queries, right: keys"),
+      const some = many ? `; of many, at most 40 queries and the 40 keys with the largest weights` : "";
+      this.parts.lines.replaceChildren(element("p", { class: "soft" }, (this.horizontal ? "above: queries, below: keys" : "left: queries, right: keys") + some),
         element("div", { class: "scroll" }, svg));
     }
 
@@ -292,7 +326,7 @@
         ...(norms ? [element("td", { class: "adds" }, number(sums[s] * norms[s])), element("td", {}, element("span", { class: "meter", style: `width:${80 * sums[s] * norms[s] / most}px` }))] : [])));
       this.parts.readout.replaceChildren(
         element("p", { class: "soft" }, `query ${chosen.slice(0, 8).map((t) => `${t} ${shown(this.data.tokens[t])}`).join(", ")}${chosen.length > 8 ? ` and ${chosen.length - 8} more` : ""}; the largest ${order.length} of ${this.S}`),
-        element("div", { class: "scroll" }, element("table", { "aria-live": "polite" }, element("tr", {}, element("th", {}, "key"), element("th", {}, many ? "sum" : "weight"), ...(many ? [element("th", {}, "mean")] : []),
+        element("div", { class: "scroll" }, element("table", {}, element("tr", {}, element("th", {}, "key"), element("th", {}, many ? "sum" : "weight"), ...(many ? [element("th", {}, "mean")] : []),
           ...(norms ? [element("th", { title: "weight times the length of value W_o" }, "adds (length)"), element("th", {}, "")] : [])), ...body)));
     }
 
@@ -300,7 +334,8 @@
       const chosen = this.chosen(), t = chosen[0], s = this.key;
       const say = (...nodes) => this.parts.score.replaceChildren(...nodes);
       if (!this.q) { say(this.data.why_no_q || "The data have no queries and keys."); return; }
-      if (s === null || !chosen.length || s >= this.k.shape[2]) { say(element("p", { class: "soft" }, "Pin a query and choose a key (both are buttons above, or click a cell).")); return; }
+      if (s === null || !chosen.length) { say(element("p", { class: "soft" }, "Pin a query and choose a key (both are buttons above, or click a cell).")); return; }
+      if (s >= this.k.shape[2]) { say(`Key ${s} is no position, but a summary of several; its q·k is not shown.`); return; }
       const q = row(this.q, this.layer, this.head, t), k = row(this.k, this.layer, this.head, s);
       const terms = Array.from(q, (x, d) => ({ d, x, y: k[d], term: x * k[d] }));
       const product = terms.reduce((sum, { term }) => sum + term, 0), scale = this.data.scale[this.layer];
@@ -308,6 +343,7 @@
       const most = Math.max(...terms.map(({ term }) => Math.abs(term)), 1e-9);
       terms.sort((a, b) => Math.abs(b.term) - Math.abs(a.term));
       say(element("p", {}, `query ${t} ${shown(this.data.tokens[t])}, key ${s} ${shown(this.keys[s])}`),
+        this.data.note_q ? element("p", { role: "note" }, this.data.note_q) : "",
         element("p", { class: "mono sum" }, `q·k = ${number(product)}; × scale ${number(scale)} = ${number(product * scale)}${allowed ? "" : " → masked"}; ÷ temperature ${this.temperature.toFixed(2)}; softmax → `, element("b", { class: "result" }, number(weight))),
         element("div", { class: "scroll" }, element("table", {}, element("tr", {}, ...["dimension", "q", "k", "q × k", ""].map((h) => element("th", {}, h))),
           ...terms.map(({ d, x, y, term }) => element("tr", { "data-dimension": d }, element("td", {}, d), element("td", {}, number(x)), element("td", {}, number(y)), element("td", { class: "term" }, number(term)),
@@ -327,16 +363,17 @@
         })))));
     }
     knock() {
-      const { base, token, heads } = this.data.knock;
-      return element("div", { class: "scroll knock" }, element("p", { class: "soft" }, `with all heads the next token is ${shown(token)}, with probability ${percent(base)}; below, its probability without one head`),
+      const { base, token, heads, layers } = this.data.knock;
+      return element("div", { class: "scroll knock" }, element("p", { class: "soft" }, `with all heads the next token is ${shown(token)}, with probability ${percent(base)}; below, its probability without one head (dark: it changes much)`),
         element("table", {}, element("tr", {}, element("th", {}, ""), ...heads[0].map((_, h) => element("th", {}, `head ${h}`))),
-          ...heads.map((rows, l) => element("tr", {}, element("th", {}, this.data.layers[l]), ...rows.map((p) => this.heat(1 - p, percent(p), number(p)))))));
+          ...heads.map((rows, l) => element("tr", {}, element("th", {}, layers[l]), ...rows.map((p) => this.heat(Math.abs(p - base), percent(p), number(p)))))));
     }
     patch() {
-      const { rows, from, tokens } = this.data.patch;
+      const { why, rows, from, tokens } = this.data.patch;
+      if (why) return element("p", { class: "patch soft" }, why);
       return element("div", { class: "scroll patch" }, element("p", { class: "soft" }, `${from}. % of the gap between the logits of ${tokens.map(shown).join(" and ")}`),
         element("table", {}, element("tr", {}, element("th", {}, ""), ...this.data.tokens.map((t) => element("th", { class: "mono" }, shown(t)))),
-          ...rows.map((gaps, i) => element("tr", {}, element("th", {}, this.data.streams[i]), ...gaps.map((gap) => this.heat(gap, (100 * gap).toFixed(0), number(gap)))))));
+          ...rows.map((gaps, i) => element("tr", {}, element("th", {}, this.data.streams[i]), ...gaps.map((gap) => this.heat(gap, (100 * gap).toFixed(0).replace(/^-0$/, "0"), number(gap)))))));
     }
     map() {
       const [T, S] = this.influence.shape;
@@ -345,7 +382,7 @@
       const context = canvas.getContext("2d");
       context.fillStyle = `rgb(${getComputedStyle(this.theme.root).getPropertyValue("--heat")})`;
       this.influence.values.forEach((yes, at) => { if (yes) context.fillRect(at % S, Math.floor(at / S), 1, 1); });
-      return element("div", { class: "influence" }, element("p", { class: "soft" }, `row = position, column = position that its logits depend on: ${this.influence.values.reduce((a, b) => a + b, 0)} of ${T * S} pairs`), canvas);
+      this.parts.influence.replaceChildren(element("p", { class: "soft" }, `row = position, column = position that its logits depend on: ${this.influence.values.reduce((a, b) => a + b, 0)} of ${T * S} pairs`), canvas);
     }
     generation() {
       return element("div", { class: "scroll generation" }, element("table", {}, element("tr", {}, element("th", {}, "step"), element("th", {}, "token"), element("th", {}, "probability"), element("th", {}, "other likely tokens")),
@@ -354,16 +391,15 @@
     }
 
     csv() {
-      const quote = (text) => `"${text.replace(/"/g, '""')}"`;
       const sums = this.sums();
       return ["index,key,weight", ...Array.from(sums, (w, s) => `${s},${quote(this.keys[s])},${w.toFixed(4)}`)].join("\n");
     }
     csvMatrix() {
-      const quote = (text) => `"${text.replace(/"/g, '""')}"`;
-      return [["", ...this.keys.map(quote)].join(","), ...this.data.tokens.map((token, t) => [quote(token), ...Array.from(row(this.weights, this.layer, this.head, t), (w) => w.toFixed(4))].join(","))].join("\n");
+      return [["", ...this.keys.map(quote)].join(","), ...this.data.tokens.map((token, t) => [quote(token), ...Array.from(this.weightsOf(t), (w) => w.toFixed(4))].join(","))].join("\n");
     }
     copy(text) {
-      const area = element("textarea", { class: "copied", readonly: true, "aria-label": "copied text" });
+      const area = this.area || element("textarea", { class: "copied", readonly: true, "aria-label": "copied text" });
+      this.area = area;
       area.value = text;
       this.parts.controls.append(area);
       area.select();
@@ -371,15 +407,14 @@
       else document.execCommand("copy");
     }
     save() {
-      const copy = this.svg.cloneNode(true), style = getComputedStyle(this.theme.root);
-      copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
-      copy.querySelectorAll("line").forEach((line) => line.setAttribute("stroke", style.getPropertyValue("--mark")));
+      const copy = this.svg.cloneNode(true);  // dark on white, also from a dark page
+      copy.querySelectorAll("line").forEach((line) => line.setAttribute("stroke", "#0b5cad"));
       copy.querySelectorAll("text").forEach((text) => {
         text.setAttribute("font-family", "monospace"); text.setAttribute("font-size", "13");
-        text.setAttribute("fill", style.getPropertyValue("--ink"));
+        text.setAttribute("fill", "#16202a");
         if (text.getAttribute("class") === "chosen") text.setAttribute("font-weight", "bold");
       });
-      const link = element("a", { download: `head-${this.layer}-${this.head}.svg`, href: URL.createObjectURL(new Blob([copy.outerHTML], { type: "image/svg+xml" })) });
+      const link = element("a", { download: `head-${this.layer}-${this.head}.svg`, href: URL.createObjectURL(new Blob([new XMLSerializer().serializeToString(copy)], { type: "image/svg+xml" })) });
       link.click();
     }
   }
@@ -390,16 +425,17 @@
     const dark = matchMedia("(prefers-color-scheme: dark)");
     const theme = { root, name: dark.matches ? "dark" : "light" };
     root.dataset.theme = theme.name;
+    let chosen = false;  // by the reader, who then decides and not the system
     const sections = await Promise.all(data.sections.map((section) => new Section(section, theme).load()));
     const set = (name) => {
       root.dataset.theme = theme.name = name;
       sections.forEach((section) => section.update());
     };
     root.append(element("div", { class: "bar" }, heading(1, data.title),
-      button("light or dark", () => set(theme.name === "dark" ? "light" : "dark"))),
+      button("light or dark", () => { chosen = true; set(theme.name === "dark" ? "light" : "dark"); })),
     ...data.notes.map((note) => element("p", {}, note)));
     for (const section of sections) root.append(section.draw());
-    dark.addEventListener("change", () => set(dark.matches ? "dark" : "light"));
+    dark.addEventListener("change", () => { if (!chosen) set(dark.matches ? "dark" : "light"); });
     root.dataset.ready = "yes";
   }
 

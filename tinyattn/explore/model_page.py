@@ -19,11 +19,12 @@ from tinyattn.attention.block import Call
 from tinyattn.data.text import DataError
 from tinyattn.explore.page import MOST, Section
 from tinyattn.graph import no_grad
-from tinyattn.models import GPT, generate
+from tinyattn.models import GPT, continuations
+from tinyattn.nn import Hook
 from tinyattn.tasks.evaluation import ANSWER_STEPS, prompt_of
 from tinyattn.tasks.knowledge import Trained
 from tinyattn.tensor import Tensor
-from tinyattn.trace.cases import activations
+from tinyattn.trace.cases import activations, put, times
 from tinyattn.trace.lens import logits_of, streams
 
 TOP = 5
@@ -45,28 +46,33 @@ def sections_of(
     model, vocabulary = trained.model, trained.vocabulary
     asks = trained.recipe.data.objective == "span"
     found: list[Section] = []
-    before: np.ndarray | None = None
+    before: tuple[str, np.ndarray] | None = None
     for text in texts:
         ids = prompt_of(vocabulary, text) if asks else vocabulary.encode(text)
         if not 0 < len(ids) < min(MOST, model.max_length):
             raise DataError(f"the text {text[:40]!r} has {len(ids)} tokens; it must have 1 to "
                             f"{min(MOST, model.max_length) - 1}")  # fmt: skip
-        steps_made = _generation(trained, ids, min(steps, model.max_length - len(ids)), asks)
+        made = _generation(trained, ids, min(steps, model.max_length - len(ids)), asks)
         tokens = [vocabulary.characters[i] for i in ids]
-        more: dict[str, Any] = {"generation": steps_made, **_lens(trained, ids)}
-        more["knock"] = _knock(trained, ids)
-        if before is not None and len(before) == len(ids):
-            more["patch"] = _patch(trained, before, ids, found[-1].title)
+        more = {"generation": made, "knock": _knock(trained, ids), **_lens(trained, ids)}
+        if before is not None:
+            more["patch"] = _patch(trained, *before, ids)
         if len(ids) <= LONGEST_INFLUENCE:
             more["influence"] = _influence(model, ids)
-        found += _layers(trained, text, tokens, ids, more)
-        before = ids
+        answer = "".join(step["token"] for step in made)
+        first = f"{100 * made[0]['p']:.1f} %" if made else ""
+        mask = vocabulary.characters[vocabulary.mask]
+        about = {"summary": f"The model continues with: {answer} (first token {first}). {mask} is "
+                            "MASK, ␣ a space. In the pictures, dark means large."}  # fmt: skip
+        found += _layers(trained, text, tokens, ids, more, about)
+        before = text, ids
     return found
 
 
 def _layers(
-    trained: Trained, text: str, tokens: list[str], ids: np.ndarray, more: dict[str, Any]
-) -> list[Section]:
+    trained: Trained, text: str, tokens: list[str], ids: np.ndarray, more: dict[str, Any],
+    about: dict[str, Any],
+) -> list[Section]:  # fmt: skip
     """A section for each group of layers whose weights have the same shape; one for most types."""
     model = trained.model
     names = [f"layers.{i}" for i in range(len(model.layers))]
@@ -74,31 +80,27 @@ def _layers(
                                           *(f"{n}.attention.weights" for n in names)])  # fmt: skip
     weights = [kept[f"{name}.attention.weights"][0] for name in names]
     found = []
-    for shape, group in groupby(range(len(names)), key=lambda i: weights[i].shape):
+    last = len(names) - 1
+    latents = model.perceiver is not None  # its first layer reads the sequence, its last writes it
+    for _, group in groupby(range(last + 1), key=lambda i: latents and (i == 0, i == last)):
         here = [*group]
-        _, T, S = shape
-        queries = tokens if len(tokens) == T else [f"latent {t}" for t in range(T)]
-        keys = _keys(tokens, T, S)
-        arrays: dict[str, Any] = {"out": None}
-        if model.perceiver is None:
+        _, T, S = weights[here[0]].shape
+        queries = tokens if not latents or here == [last] else [f"latent {t}" for t in range(T)]
+        read = not latents or here == [0]  # the keys are the sequence's
+        keys = tokens if read else [f"latent {s}" for s in range(S)]
+        keys = [*keys, *(f"summary {n}" for n in range(S - len(keys)))]
+        arrays: dict[str, Any] = {}
+        if not latents:
             inputs = ["embedding", *names[:-1]]
             arrays = _projections(model, here, [kept[inputs[i]] for i in here])
         else:
             arrays["more"] = {"why_no_q": "Queries and keys are not shown for a Perceiver."}
-        extra = arrays.pop("more", {}) | (more if here[-1] == len(names) - 1 else {})
+        extra = arrays.pop("more", {}) | about | (more if here[-1] == last else {})
         title = text if len(here) == len(names) else f"{text} ({', '.join(names[i] for i in here)})"
-        found.append(Section(queries, np.stack([weights[i] for i in here]), title=title, keys=keys,
+        found.append(Section(queries, np.stack([weights[i] for i in here]), title=title,
+                             keys=None if keys == queries else keys,
                              layers=[names[i] for i in here], more=extra, **arrays))  # fmt: skip
     return found
-
-
-def _keys(tokens: list[str], T: int, S: int) -> list[str] | None:
-    """The names of the keys: positions, and after them what some types add, or latents."""
-    if S == len(tokens):
-        return tokens if T != S else None
-    if S > len(tokens):
-        return [*tokens, *(f"summary {n}" for n in range(S - len(tokens)))]
-    return [f"latent {s}" for s in range(S)]
 
 
 def _projections(model: GPT, layers: list[int], inputs: list[np.ndarray]) -> dict[str, Any]:
@@ -141,58 +143,45 @@ def _knock(trained: Trained, ids: np.ndarray) -> dict[str, Any]:
     """The probability of the most likely next token, with all heads and without each."""
     model = trained.model
 
-    def p(hooks: dict[str, Any] | None = None) -> np.ndarray:
+    def probabilities(hooks: dict[str, Hook] | None = None) -> np.ndarray:
         with no_grad():
-            logits: np.ndarray = model(ids[None], hooks=hooks).numpy()[0, -1].astype(np.float64)
-        e = np.exp(logits - logits.max())
-        found: np.ndarray = e / e.sum()
-        return found
+            logits = model(ids[None], hooks=hooks).numpy()[0, -1]
+        return ops.softmax(Tensor(logits, dtype="float64")).numpy()
 
-    base = p()
+    base = probabilities()
     token = int(base.argmax())
     heads = []
     for i, layer in enumerate(model.layers):
-        row = []
-        for h in range(layer.attention.heads):
-            keep = np.ones((1, layer.attention.heads, 1, 1))
-            keep[:, h] = 0
-            hook = {f"layers.{i}.attention.heads": _times(keep)}
-            row.append(round(float(p(hook)[token]), 6))
-        heads.append(row)
+        H = layer.attention.heads
+        hooks = ({f"layers.{i}.attention.heads": times(1 - np.eye(H)[h].reshape(1, H, 1, 1))}
+                 for h in range(H))  # fmt: skip
+        heads.append([round(float(probabilities(hook)[token]), 6) for hook in hooks])
     return {"base": round(float(base[token]), 6), "token": trained.vocabulary.characters[token],
-            "heads": heads}  # fmt: skip
+            "layers": [f"layers.{i}" for i in range(len(heads))], "heads": heads}  # fmt: skip
 
 
-def _times(factor: np.ndarray) -> Any:
-    return lambda x: x * Tensor(factor, dtype=x.dtype, device=x.device)
-
-
-def _patch(trained: Trained, one: np.ndarray, two: np.ndarray, title: str) -> dict[str, Any] | None:
+def _patch(trained: Trained, text: str, one: np.ndarray, two: np.ndarray) -> dict[str, Any]:
     """How much of the logit gap follows if a row of the first text is put into the second."""
     model, names = trained.model, streams(trained.model)
-    values = activations(model, one[None], names)
+    if len(one) != len(two):
+        return {"why": f"not possible: the text before has {len(one)} tokens, this one {len(two)}"}
     with no_grad():
         a, b = (model(ids[None]).numpy()[0, -1] for ids in (one, two))
     first, second = int(a.argmax()), int(b.argmax())
-    whole = (a[first] - a[second]) - (b[first] - b[second])
     if first == second:
-        return None
+        return {"why": "not possible: both texts have the same next token"}
+    values = activations(model, one[None], names)
+    below, whole = b[first] - b[second], (a[first] - a[second]) - (b[first] - b[second])
     rows = []
     for name in names:
         gaps = []
-        for t in range(len(two)):
-
-            def put(x: Tensor, t: int = t, name: str = name) -> Tensor:
-                changed = x.numpy().copy()
-                changed[:, t] = values[name][:, t]
-                return Tensor(changed, dtype=x.dtype, device=x.device)
-
+        for at in np.eye(len(two), dtype=bool):
             with no_grad():
-                c = model(two[None], hooks={name: put}).numpy()[0, -1]
-            gaps.append(round(float(((c[first] - c[second]) - (b[first] - b[second])) / whole), 6))
+                c = model(two[None], hooks={name: put(values[name], at[None])}).numpy()[0, -1]
+            gaps.append(round(float((c[first] - c[second] - below) / whole), 6))
         rows.append(gaps)
     letters = [trained.vocabulary.characters[i] for i in (first, second)]
-    return {"rows": rows, "tokens": letters, "from": f"Rows of \u201c{title}\u201d"}
+    return {"rows": rows, "tokens": letters, "from": f"Rows of “{text}”"}
 
 
 def _influence(model: GPT, ids: np.ndarray) -> np.ndarray:
@@ -208,14 +197,16 @@ def _influence(model: GPT, ids: np.ndarray) -> np.ndarray:
 
 def _generation(trained: Trained, ids: np.ndarray, steps: int, asks: bool) -> list[dict[str, Any]]:
     """The greedy continuation, each token with its probability and the next likely ones."""
-    vocabulary = trained.vocabulary
-    found, now = [], ids
-    for step in generate(trained.model, ids[None], steps, temperature=0):
-        with no_grad():
-            top = _top(trained, trained.model(now[None]).numpy()[0, -1])
-        found.append({"token": vocabulary.characters[int(step[0])], "p": top[0][1],
-                      "others": top[1:]})  # fmt: skip
-        now = np.append(now, step[0])
-        if asks and int(step[0]) == vocabulary.mask:
-            break
+    model, vocabulary = trained.model, trained.vocabulary
+    end = vocabulary.mask if asks else None
+    (made,) = continuations(model, [ids], steps, end=end)
+    with no_grad():
+        logits = model(np.append(ids, made)[None]).numpy()[0, len(ids) - 1 :]
+    found = []
+    for token, at in zip(made, logits, strict=False):
+        p = ops.softmax(Tensor(at, dtype="float64")).numpy()
+        likely = [i for i in np.argsort(-p)[:TOP] if i != token]
+        others = [[vocabulary.characters[i], round(float(p[i]), 6)] for i in likely]
+        found.append({"token": vocabulary.characters[token], "p": round(float(p[token]), 6),
+                      "others": others})  # fmt: skip
     return found
