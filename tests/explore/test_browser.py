@@ -337,7 +337,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Any:
         done = CliRunner().invoke(main, [str(word) for word in words])
         assert done.exit_code == 0, done.output
     run = load_run(folder / "run")
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(2)
     for parameter in run.model.parameters():
         parameter.data = rng.standard_normal(parameter.shape) * 0.7
     return run
