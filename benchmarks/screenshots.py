@@ -20,7 +20,7 @@ from playwright.sync_api import sync_playwright
 FIGURES = Path(__file__).parent
 TEXTS = "Where was Nizmel Widmirv born?", "Where was Zulmob Vatvurv born?"
 VIEWS = {  # file: width, height, colour scheme, scrolled to this heading
-    "explore_light": (1200, 900, "light", ""),
+    "explore_light": (1200, 1060, "light", ""),
     "explore_dark": (1200, 900, "dark", "One score taken apart"),
     "explore_narrow": (360, 1100, "light", ""),
 }

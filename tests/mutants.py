@@ -384,7 +384,7 @@ MUTANTS = [
     ),
     *in_file("trace/edit.py", "test_measures.py",
         ("edit_covariance", "the change has the direction of the key",
-         "np.linalg.solve(covariance, key.astype(np.float64))", "key.astype(np.float64)"),
+         "np.linalg.solve(moment, key.astype(np.float64))", "key.astype(np.float64)"),
         ("edit_length", "the change is not divided by its length at the key",
          "np.outer(direction, delta) / (key @ direction)", "np.outer(direction, delta)"),
     ),

@@ -26,10 +26,10 @@ def explore(start: Path, texts: tuple[str, ...], out: Path, overwrite: bool) -> 
     """Write a page that shows what a model does with a text.
 
     The page is one HTML file that needs no connection. It shows all heads, the lines from queries
-    to keys, one score taken apart, what each residual stream would say, the answer without each
+    to keys, one score taken apart, what each residual stream predicts, the answer without each
     head, and the generated tokens. Two texts of the same length also show patching: rows of the
     first text, put into the second. This takes a second. A good result for the quickstart's model:
-    the page is about 100 kB.
+    the page has about 120 kB for each text.
 
     \b
     tinyattn explore --text "Where was Nizmel Widmirv born?" --out page.html

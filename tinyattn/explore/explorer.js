@@ -240,7 +240,7 @@
       this.repaint = () => {
         const all = this.T * this.S <= 40000;  // with more, a temperature would take too long
         const largest = this.paint(canvas, 1024, (t) => (all ? this.weightsOf(t) : row(this.weights, this.layer, this.head, t)));
-        legend.textContent = `${this.data.layers[this.layer]}, head ${this.head}: row = query, column = key; ${this.T} × ${this.S}; the darkest cell is ${number(largest)}${all ? "" : ", at temperature 1"}`;
+        legend.textContent = `${this.data.layers[this.layer]}, head ${this.head}: row = query, column = key; ${this.T} × ${this.S}; the strongest colour is ${number(largest)}${all ? "" : ", at temperature 1"}`;
       };
       this.repaint();
       canvas.style.aspectRatio = `${this.S} / ${this.T}`;
@@ -364,7 +364,7 @@
     }
     knock() {
       const { base, token, heads, layers } = this.data.knock;
-      return element("div", { class: "scroll knock" }, element("p", { class: "soft" }, `with all heads the next token is ${shown(token)}, with probability ${percent(base)}; below, its probability without one head (dark: it changes much)`),
+      return element("div", { class: "scroll knock" }, element("p", { class: "soft" }, `with all heads the next token is ${shown(token)}, with probability ${percent(base)}; below, its probability without one head (a strong colour: it changes much)`),
         element("table", {}, element("tr", {}, element("th", {}, ""), ...heads[0].map((_, h) => element("th", {}, `head ${h}`))),
           ...heads.map((rows, l) => element("tr", {}, element("th", {}, layers[l]), ...rows.map((p) => this.heat(Math.abs(p - base), percent(p), number(p)))))));
     }

@@ -1,6 +1,6 @@
 """Wing, explore: what a page shows of a trained model and a text.
 
-Weights, queries, keys and values of every head; what each residual stream would say next; the next
+Weights, queries, keys and values of every head; what each residual stream predicts; the next
 token without each head; rows of another text of the same length, put in; which positions depend on
 which; and the tokens that the model generates, with their probabilities.
 """
@@ -63,7 +63,7 @@ def sections_of(
         first = f"{100 * made[0]['p']:.1f} %" if made else ""
         mask = vocabulary.characters[vocabulary.mask]
         about = {"summary": f"The model continues with: {answer} (first token {first}). {mask} is "
-                            "MASK, ␣ a space. In the pictures, dark means large."}  # fmt: skip
+                            "MASK, ␣ a space. A strong colour means large."}  # fmt: skip
         found += _layers(trained, text, tokens, ids, more, about)
         before = text, ids
     return found

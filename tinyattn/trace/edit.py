@@ -171,9 +171,9 @@ def rank_one(keys: np.ndarray, key: np.ndarray, delta: np.ndarray) -> np.ndarray
     Forward: D = C⁻¹k δ/(kᵀC⁻¹k), C = KᵀK/n + λI, λ = RIDGE·tr(KᵀK/n)/F
     Shapes:  keys K (n, F), key k (F,), delta δ (C,) -> D (F, C)
     """
-    covariance = keys.astype(np.float64).T @ keys / len(keys)
-    covariance += RIDGE * np.trace(covariance) / len(covariance) * np.eye(len(covariance))
-    direction = np.linalg.solve(covariance, key.astype(np.float64))
+    moment = keys.astype(np.float64).T @ keys / len(keys)
+    moment += RIDGE * np.trace(moment) / len(moment) * np.eye(len(moment))
+    direction = np.linalg.solve(moment, key.astype(np.float64))
     change: np.ndarray = np.outer(direction, delta) / (key @ direction)
     return change
 

@@ -1,4 +1,4 @@
-"""Wing, trace: the lens, what each layer would answer already.
+"""Wing, trace: the lens, what each layer predicts already.
 
 The head of a model turns the last residual stream into logits. The lens applies it to the residual
 stream after each earlier layer, too. If the answer is there already, later layers only pass it on.
@@ -18,7 +18,7 @@ from tinyattn.trace.cases import Cases, activations
 
 
 class LensRow(NamedTuple):
-    """What the model would answer from one residual stream, at the MASK after the question."""
+    """What one residual stream predicts, at the MASK after the question."""
 
     name: str  # of the activation
     correct: int  # cases in which the first token of the answer is the most likely one

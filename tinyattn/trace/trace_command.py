@@ -39,7 +39,7 @@ def _parts(ctx: click.Context, parameter: click.Parameter, text: str) -> list[st
             help="Pairs of the finetuning; the probe and the edits use them.")  # fmt: skip
 @opt.option("--parts", default=",".join(PARTS), callback=_parts, metavar="NAME,..",
             help="Measures to take.")  # fmt: skip
-@opt.option("--edits", default=24, type=Amount(), help="People to move, each in a copy.")
+@opt.option("--edits", default=24, type=Amount(), help="Number of people that are moved.")
 @opt.option("--picture", type=FILE, help="PNG file to draw.")
 @opt.SEED
 @opt.DEVICE
@@ -51,11 +51,10 @@ def trace(
     """Show where in a finetuned model the answers to PAIRS come from.
 
     PAIRS is a file of questions with answers, as for `evaluate`; best are people that the
-    finetuning did not have. lens: what each layer would answer. attribution: what each part adds to
+    finetuning did not have. lens: what each layer predicts. attribution: what each part adds to
     the logit. heads, neurons, edges: what is lost without a part. patching: states of another
     person. probe: where the answer can be read off. edits: one matrix changed so that a person
-    moves. For the model of the quickstart this takes half a minute; for a model of A5 half an hour,
-    most of it for `neurons`.
+    moves. For the model of the quickstart this takes half a minute; `neurons` takes most of it.
 
     \b
     tinyattn trace
