@@ -355,7 +355,7 @@
     }
     lens() {
       const { streams, lens } = this.data;
-      return element("div", { class: "scroll lens" }, element("table", {}, element("tr", {}, element("th", {}, ""), ...this.data.tokens.map((t, i) => element("th", { class: "mono", title: String(i) }, shown(t)))),
+      return element("div", { class: "scroll lens" }, element("p", { class: "soft" }, "at each position the most likely next token, with its probability in %"), element("table", {}, element("tr", {}, element("th", {}, ""), ...this.data.tokens.map((t, i) => element("th", { class: "mono", title: String(i) }, shown(t)))),
         ...lens.map((rows, i) => element("tr", {}, element("th", {}, streams[i]), ...rows.map((top) => {
           const cell = this.heat(top[0][1], `${shown(top[0][0])} ${Math.round(100 * top[0][1])}`, top.map(([token, p]) => `${shown(token)} ${percent(p)}`).join("\n"));
           cell.dataset.p = top[0][1];
