@@ -71,6 +71,8 @@ def test_an_edit_is_a_run_of_its_own(job: Any, tinyattn: Any, as_json: Any, tmp_
     found = as_json("edit", question, other, *options)
     assert found["folder"] == str(tmp_path / "edited") and found["kept"]["total"] >= 0
     assert (job.finetuned / "checkpoint.safetensors").read_bytes() == before
+    assert [row["text"].rpartition(" ")[2] for row in found["in_words"]] == ["\u2047."] * 3
+    assert {*found["in_words"][0]} == {"text", "before", "now"}
     assert tinyattn("ask", question, "--from", tmp_path / "edited").stdout
     assert as_json("info", "--from", tmp_path / "edited")["stage"] == "finetune"
     again = tinyattn("edit", question, other, *options, status=2).stderr

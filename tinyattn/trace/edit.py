@@ -21,10 +21,10 @@ from tinyattn.data.text import DataError
 from tinyattn.data.vocabulary import MASK_CHARACTER
 from tinyattn.models import GPT
 from tinyattn.names import nearest
-from tinyattn.tasks.evaluation import Score
+from tinyattn.tasks.evaluation import Score, answer
 from tinyattn.tasks.knowledge import Trained
 from tinyattn.tasks.runs import run_files
-from tinyattn.trace.cases import Cases, activations, cases_of, names_in, run
+from tinyattn.trace.cases import Cases, activations, cases_of, form_of, names_in, run
 from tinyattn.training import checkpoint
 from tinyattn.training.checkpoint import CHECKPOINT
 from tinyattn.training.metrics import METRICS
@@ -104,7 +104,7 @@ def try_edits(
     Raises: DataError if there is no place with another first letter.
     """
     rng, model, characters = np.random.default_rng(seed), trained.model, trained.vocabulary.ids
-    forms = [f for f in forms if {*f.format(name="", place="")} <= characters.keys()]
+    forms = [f for f in forms if {*shown(f, "", "")} <= characters.keys()]
     asked = {"": cases, **{form: reworded(trained, cases, form) for form in forms}}
     right = {form: each.correct(run(model, each.ids)) for form, each in asked.items()}
     found = {form: Edits(Counts(), Counts(), Score(int(ok.sum()), len(ok)))
@@ -127,10 +127,29 @@ def try_edits(
     return found
 
 
+def shown(form: str, name: str = "X", place: str = "MASK") -> str:
+    """A sentence of FORMS with a name and a place."""
+    return form.format(name=name, place=place)
+
+
+def in_other_words(trained: Trained, question: str, known: Cases) -> dict[str, str]:
+    """What the model fills into each sentence of FORMS about the person of a question.
+
+    Empty if the question has not the form of those in `known`.
+    """
+    before, after = form_of(known.questions)
+    if not (question.startswith(before) and question.endswith(after)):
+        return {}
+    name = question[len(before) : len(question) - len(after)]
+    asked = [shown(form, name, MASK_CHARACTER) for form in FORMS]
+    asked = [text for text in asked if {*text} <= trained.vocabulary.ids.keys()]
+    return dict(zip(asked, answer(trained, asked), strict=True))
+
+
 def reworded(trained: Trained, cases: Cases, form: str) -> Cases:
     """The same people and answers, but the question is a sentence with a gap for the place."""
     names = names_in(cases.questions)
-    asked = [form.format(name=name, place=MASK_CHARACTER) for name in names]
+    asked = [shown(form, name, MASK_CHARACTER) for name in names]
     return cases_of(trained, [*zip(asked, cases.answers, strict=True)])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -10,10 +11,13 @@ from tinyattn.cli import options as opt
 from tinyattn.cli.outputs import spare
 from tinyattn.cli.types import FILE, FOLDER, typed
 from tinyattn.data.text import read_answered
+from tinyattn.report.text_table import Column, table
 from tinyattn.tasks.evaluation import Score
 from tinyattn.tasks.runs import RUN_FILES, held_run, load_run
 from tinyattn.trace.cases import cases_of, run
-from tinyattn.trace.edit import edited, save_edited
+from tinyattn.trace.edit import edited, in_other_words, save_edited
+
+COLUMNS = [Column("in other words", "{text}"), Column("before", "{before}"), Column("now", "{now}")]
 
 
 @click.command()
@@ -33,7 +37,8 @@ def edit(
 
     The matrix is the second one of the last feed-forward network. The change has rank one, in
     closed form, and affects the other questions of --train as little as possible. The model is
-    written to a new run. This takes a second.
+    written to a new run. The command also asks for the place in other words, before and after.
+    This takes a second.
 
     \b
     tinyattn edit "Where was Nizmel Widmirv born?" Worvosk --out runs/edited
@@ -47,9 +52,13 @@ def edit(
         model = edited(trained.model, case, place, known)
         moved = bool(case.correct(run(model, case.ids))[0])
         before, after = (known.correct(run(m, known.ids)) for m in (trained.model, model))
+        words = [in_other_words(replace(trained, model=m), question, known)
+                 for m in (trained.model, model)]  # fmt: skip
         save_edited(trained, model, folder)
     kept = Score(int((before & after).sum()), int(before.sum()))
     done = f"the answer is {place} now" if moved else f"the answer is still not {place}"
-    opt.show({"folder": str(folder), "moved": moved, "kept": kept.as_dict()},
-             f"{done}; correct answers to {train} that are still correct: {kept}; the run is in "
-             f"{folder}")  # fmt: skip
+    rows = [{"text": text, "before": words[0][text], "now": words[1][text]} for text in words[0]]
+    opt.show({"folder": str(folder), "moved": moved, "kept": kept.as_dict(), "in_words": rows},
+             f"{done}; correct answers to {train} that are still correct: {kept}",
+             *(table(rows, COLUMNS) if rows else []),
+             f"the run is in {folder}")  # fmt: skip

@@ -11,6 +11,7 @@ import numpy as np
 from tinyattn.data.files import write
 from tinyattn.report.curves import as_png, drawing, new_figure
 from tinyattn.report.text_table import Column, aligned, table
+from tinyattn.trace.edit import shown
 
 Found = dict[str, Any]
 Rows = Sequence[Found]
@@ -113,11 +114,6 @@ def _edits(found: Found) -> Iterator[str]:
                                for name in ("before", "moved", "kept"))  # fmt: skip
         yield (f"  \"{shown(row['form'])}\": correct before {before}, moved {moved}, others still "
                f"correct {kept}")  # fmt: skip
-
-
-def shown(form: str) -> str:
-    """A sentence with a gap, as people write it."""
-    return form.format(name="X", place="MASK")
 
 
 def _score(score: Found) -> str:
