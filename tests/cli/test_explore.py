@@ -47,5 +47,5 @@ def test_an_error_is_one_line_and_writes_nothing(
     monkeypatch.chdir(tmp_path)
     start = [] if "--from" in words else ["--from", job.finetuned]
     printed = tinyattn("explore", *start, *words, status=status).stderr
-    assert message in printed and printed.count("\n") == 1
+    assert message in printed and printed.count("\n") == 1 and "--unknown" not in printed
     assert not [*tmp_path.iterdir()]

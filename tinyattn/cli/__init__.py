@@ -39,6 +39,7 @@ from tinyattn.cli.convert_command import convert
 from tinyattn.cli.claims_command import claims
 from tinyattn.cli.info import info
 from tinyattn.data.text import DataError
+from tinyattn.data.vocabulary import UnknownCharacter
 from tinyattn.data.world import WorldExists
 from tinyattn.models.generate import ScoresError
 from tinyattn.switches import formulas as by_formulas
@@ -79,6 +80,10 @@ class Commands(click.Group):
                 return super().invoke(ctx)
         except OwnCodeError as error:
             fail(str(error), 1)
+        except UnknownCharacter as error:
+            can_drop = option_for("unknown", self.commands[ctx.invoked_subcommand or ""])
+            joint = ", or" if "; " in str(error) else ";"
+            fail(f"{error}{f'{joint} use --unknown drop to leave it out' if can_drop else ''}", 1)
         except (DataError, CheckpointError, ScoresError, TrainingFailed) as error:
             fail(str(error), 1)
         except (SettingError, WorldExists, MissingMPI, NoThreads) as error:

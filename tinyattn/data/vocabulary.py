@@ -18,6 +18,10 @@ PAD_CHARACTER = "\u25a1"  # a white square; its id is 0, as in CS224N assignment
 MASK_CHARACTER = "\u2047"  # a double question mark; its id is 1
 
 
+class UnknownCharacter(DataError):
+    """A text has a character that is not in the vocabulary."""
+
+
 class Vocabulary:
     """A one-to-one map between characters and ids.
 
@@ -59,7 +63,7 @@ class Vocabulary:
         """The ids of `text`, (len,).
 
         Args: unknown: "error", or "drop" to leave out characters that are not in the vocabulary.
-        Raises: DataError that names the first unknown character and its position (from 1).
+        Raises: UnknownCharacter with the first of them and its position (from 1).
         """
         if unknown == "drop":
             text = self.known(text)
@@ -70,11 +74,11 @@ class Vocabulary:
             position = text.index(character) + 1
             start = max(0, position - 20)
             form = form_known(text, self.ids)
-            convert = f"convert the text to {form}, the vocabulary's Unicode form, or "
-            raise DataError(
+            convert = f"; convert the text to {form}, the vocabulary's Unicode form"
+            raise UnknownCharacter(
                 f"character {character!r} (U+{ord(character):04X}) at position {position} of "
-                f"{text[start : start + 40]!r} is not in the vocabulary of {len(self)} characters; "
-                f"{convert if form else ''}use --unknown drop to leave it out"
+                f"{text[start : start + 40]!r} is not in the vocabulary of {len(self)} characters"
+                f"{convert if form else ''}"
             ) from None
 
     def known(self, text: str) -> str:
