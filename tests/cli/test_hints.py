@@ -29,6 +29,7 @@ SHOWN = {
         "--overwrite": {"quickstart", "parse", "pretrain", "finetune"},
         "--resume": {"pretrain", "finetune"},
         "--set": {"pretrain", "finetune", "quickstart", "profile"},  # commands that have settings
+        "--unknown": {"pretrain", "finetune", "evaluate", "generate", "ask"},
         "--workers": {"pretrain", "finetune", "quickstart", "evaluate", "parse", "profile"},
     },
     "cli/options.py": {
@@ -46,7 +47,6 @@ SHOWN = {
     },
     "tasks/conversion.py": {"--positions": {"pretrain"}},  # about the model for convert
     "attention/lookup.py": {"--import": {"tinyattn"}},
-    "data/vocabulary.py": {"--unknown": {"pretrain", "finetune", "evaluate", "generate"}},
     "data/world.py": {"--out": {"world", "quickstart"}, "--overwrite": {"world", "quickstart"}},
     "parsing/parse_task.py": {"--from": {"parse"}},
     "tasks/evaluation.py": {"--predictions": {"evaluate"}},
