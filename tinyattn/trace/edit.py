@@ -69,7 +69,8 @@ class Counts:
         if score.total == 0 or max(self.total) == 1:
             return score.as_dict()
         draws = np.random.default_rng(0).integers(len(self.total), size=(4_000, len(self.total)))
-        fractions = np.array(self.correct)[draws].sum(1) / np.array(self.total)[draws].sum(1)
+        totals = np.array(self.total)[draws].sum(1).clip(1)  # 0 if only edits without answers
+        fractions = np.array(self.correct)[draws].sum(1) / totals
         low, high = np.quantile(fractions, (0.025, 0.975))
         return score.as_dict() | {"low": float(low), "high": float(high)}
 
