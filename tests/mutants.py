@@ -364,7 +364,7 @@ MUTANTS = [
     ),
     *in_file("trace/knockout.py", "test_measures.py",
         ("knockout_head", "another head is taken out",
-         "keep[:, h] = 0", "keep[:, h - 1] = 0"),
+         "without_head(i, h, H)", "without_head(i, h - 1, H)"),
         ("knockout_neuron", "in the last layer a neuron is doubled instead",
          "x - hidden.T[chosen]", "x + hidden.T[chosen]"),
         ("knockout_neuron_before", "in an earlier layer a neuron is doubled instead",

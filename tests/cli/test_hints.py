@@ -40,7 +40,7 @@ SHOWN = {
         "--steps": {"pretrain", "finetune"},
         "--workers": {"pretrain", "finetune", "quickstart", "evaluate", "parse"},
     },
-    "cli/outputs.py": {"--predictions": {"evaluate"}},
+    "cli/outputs.py": {"--predictions": {"evaluate"}, "--picture": {"compare", "trace"}},
     "cli/types.py": {
         "--penalty": {"pretrain", "finetune", "quickstart", "profile", "parse"},
         "--set": {"pretrain", "finetune", "quickstart", "profile"},

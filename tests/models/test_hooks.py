@@ -197,3 +197,5 @@ def test_an_activation_that_an_own_type_does_not_have_is_refused(
     assert kept[0].shape == (3, CONTEXT, TINY["width"])
     with pytest.raises(ValueError, match=r"type has no activation 'layers.0.attention.heads'"):
         model(ids, hooks={"layers.0.attention.heads": kept.append})
+    with pytest.raises(ValueError, match="hooks: Mean: has no attention weights"):
+        model(ids, hooks={"layers.0.attention.weights": kept.append})

@@ -42,6 +42,7 @@ from tinyattn.data.text import DataError
 from tinyattn.data.vocabulary import UnknownCharacter
 from tinyattn.data.world import WorldExists
 from tinyattn.models.generate import ScoresError
+from tinyattn.nn import NoActivation
 from tinyattn.switches import formulas as by_formulas
 from tinyattn.switches import names_in
 from tinyattn.tasks.recipe import home_of
@@ -84,7 +85,7 @@ class Commands(click.Group):
             can_drop = option_for("unknown", self.commands[ctx.invoked_subcommand or ""])
             joint = ", or" if "; " in str(error) else ";"
             fail(f"{error}{f'{joint} use --unknown drop to leave it out' if can_drop else ''}", 1)
-        except (DataError, CheckpointError, ScoresError, TrainingFailed) as error:
+        except (DataError, CheckpointError, ScoresError, TrainingFailed, NoActivation) as error:
             fail(str(error), 1)
         except (SettingError, WorldExists, MissingMPI, NoThreads) as error:
             fail(str(error), 2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import click
 import numpy as np
 
-from tinyattn.cli.options import show
+from tinyattn.cli.options import as_json, show
 from tinyattn.cli.streams import complain, note
 from tinyattn.data.files import check_writable
 from tinyattn.report import curves
@@ -168,6 +168,37 @@ def draw(folder: Path, title: str) -> list[dict[str, Any]]:
         except (curves.NoPicture, OSError) as error:
             note_no_picture(folder / CURVES, error)
     return entries
+
+
+def check_picture(path: Path | None) -> None:
+    """Check, before the work, the file that --picture names, if it was given.
+
+    Raises: click.UsageError if it cannot be written, or matplotlib is not installed.
+    """
+    if path is None:
+        return
+    if path.suffix != ".png":
+        raise click.BadParameter(f"must end with .png; got {path}", param_hint="--picture")
+    try:
+        curves.new_figure(1, 1)
+    except curves.NotInstalled as error:
+        raise click.UsageError(f"--picture needs matplotlib: {error}") from error
+    except curves.NoPicture:
+        pass  # a note says so after the text
+    check_target(path, "--picture")
+
+
+def finish_picture(path: Path | None, save: Callable[[Path], None]) -> None:
+    """Draw the picture after the text, if --picture was given, or print why there is none."""
+    if path is None:
+        return
+    try:
+        save(path)
+    except curves.NoPicture as error:
+        note_no_picture(path, error)
+    else:
+        if not as_json():
+            click.echo(f"The picture is {path}.")
 
 
 def note_no_picture(path: Path, error: Exception) -> None:

@@ -24,7 +24,7 @@ from tinyattn.nn import Hook
 from tinyattn.tasks.evaluation import ANSWER_STEPS, prompt_of
 from tinyattn.tasks.knowledge import Trained
 from tinyattn.tensor import Tensor
-from tinyattn.trace.cases import activations, put, times
+from tinyattn.trace.cases import activations, put, without_head
 from tinyattn.trace.lens import logits_of, streams
 
 TOP = 5
@@ -153,8 +153,7 @@ def _knock(trained: Trained, ids: np.ndarray) -> dict[str, Any]:
     heads = []
     for i, layer in enumerate(model.layers):
         H = layer.attention.heads
-        hooks = ({f"layers.{i}.attention.heads": times(1 - np.eye(H)[h].reshape(1, H, 1, 1))}
-                 for h in range(H))  # fmt: skip
+        hooks = (without_head(i, h, H) for h in range(H))
         heads.append([round(float(probabilities(hook)[token]), 6) for hook in hooks])
     return {"base": round(float(base[token]), 6), "token": trained.vocabulary.characters[token],
             "layers": [f"layers.{i}" for i in range(len(heads))], "heads": heads}  # fmt: skip

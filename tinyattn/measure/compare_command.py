@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from tinyattn.cli import options as opt
-from tinyattn.cli.outputs import check_target, note_no_picture
+from tinyattn.cli.outputs import check_picture, finish_picture
 from tinyattn.cli.own_code import named_attention
 from tinyattn.cli.types import FILE, Amount
 from tinyattn.limits import MOST_POSITIONS, brief
@@ -15,7 +15,6 @@ from tinyattn.measure import compare as run
 from tinyattn.measure.comparison import LENGTHS
 from tinyattn.measure.comparison_report import as_table, save_picture
 from tinyattn.models import ATTENTION_TYPES
-from tinyattn.report.curves import NoPicture, NotInstalled, new_figure
 from tinyattn.report.progress import Progress
 
 
@@ -69,16 +68,7 @@ def compare(
     if width % heads:
         raise click.BadParameter(f"must divide the width {width}; got {heads}",
                                  param_hint="--heads")  # fmt: skip
-    if picture is not None:
-        if picture.suffix != ".png":
-            raise click.BadParameter(f"must end with .png; got {picture}", param_hint="--picture")
-        try:
-            new_figure(1, 1)
-        except NotInstalled as error:
-            raise click.UsageError(f"--picture needs matplotlib: {error}") from error
-        except NoPicture:
-            pass  # the table is printed without it, and a note after the table
-        check_target(picture, "--picture")
+    check_picture(picture)
     with Progress() as bar:
         try:
             found = run(
@@ -88,11 +78,4 @@ def compare(
         except ValueError as error:
             raise click.UsageError(str(error)) from error
     opt.show(found.as_dict(), as_table(found))
-    if picture is not None:
-        try:
-            save_picture(found, picture)
-        except NoPicture as error:
-            note_no_picture(picture, error)
-            return
-        if not opt.as_json():
-            click.echo(f"The picture is {picture}.")
+    finish_picture(picture, lambda path: save_picture(found, path))

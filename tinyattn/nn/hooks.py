@@ -80,7 +80,10 @@ class Hooks:
     def weights(self, block: Any, x: Tensor, call: Call) -> None:
         """Call the hook of a block's attention weights (without dropout), if it has one."""
         if self.prefix + "weights" in self.functions:
-            weights = block.weigh(x, call._replace(dropout_rng=None))
+            try:
+                weights = block.weigh(x, call._replace(dropout_rng=None))
+            except NotImplementedError as error:
+                raise NoActivation(f"hooks: {error}") from error
             changed = self("weights", weights)
             self.changed_weights = None if changed is weights else changed
 

@@ -112,7 +112,7 @@ def activations(model: GPT, ids: np.ndarray, names: Sequence[str]) -> dict[str, 
 
     def hooks(rows: slice) -> dict[str, Hook]:
         def keep(name: str) -> Hook:
-            def hook(x):  # type: ignore[no-untyped-def]
+            def hook(x: Tensor) -> None:
                 found[name, rows.start] = x.numpy()
 
             return hook
@@ -127,6 +127,12 @@ def activations(model: GPT, ids: np.ndarray, names: Sequence[str]) -> dict[str, 
 def times(factor: np.ndarray) -> Hook:
     """A hook that multiplies an activation."""
     return lambda x: x * Tensor(factor, dtype=x.dtype, device=x.device)
+
+
+def without_head(layer: int, head: int, heads: int) -> dict[str, Hook]:
+    """The hooks that set the output of one head to 0."""
+    keep = 1 - np.eye(heads)[head].reshape(1, heads, 1, 1)
+    return {f"layers.{layer}.attention.heads": times(keep)}
 
 
 def put(values: np.ndarray, mask: np.ndarray) -> Hook:

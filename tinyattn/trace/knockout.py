@@ -19,7 +19,7 @@ from tinyattn.graph import no_grad
 from tinyattn.models import GPT
 from tinyattn.nn import Hook, NoActivation
 from tinyattn.tensor import Tensor
-from tinyattn.trace.cases import Cases, activations, parts_of, run, times
+from tinyattn.trace.cases import Cases, activations, parts_of, run, times, without_head
 from tinyattn.trace.lens import logits_of
 from tinyattn.workers import side_by_side
 
@@ -45,9 +45,7 @@ def heads(model: GPT, cases: Cases) -> list[Loss]:
     for i, layer in enumerate(model.layers):
         H = layer.attention.heads
         for h in range(H):
-            keep = np.ones((1, H, 1, 1))
-            keep[:, h] = 0
-            hook = {f"layers.{i}.attention.heads": times(keep)}
+            hook = without_head(i, h, H)
             rows.append(_loss(model, cases, before, f"layers.{i} head {h}", hook))
         hook = {f"layers.{i}.attention": times(np.zeros(()))}
         rows.append(_loss(model, cases, before, f"layers.{i} attention", hook))
@@ -80,12 +78,12 @@ def neurons(model: GPT, cases: Cases, on_step: Step = lambda count: None) -> np.
     found = activations(model, cases.ids, [name, f"{name}.feedforward.hidden"])
     x, hidden = found[name][at], found[f"{name}.feedforward.hidden"][at]  # (P, C), (P, F)
     weight = model.layers[last].feedforward.contract.weight.numpy()  # (F, C)
-    owner, targets = np.nonzero(at)[0], cases.targets[at]
+    begins = np.flatnonzero(np.diff(np.nonzero(at)[0], prepend=-1))  # of each case, in x
+    targets = cases.targets[at]
 
     def without(chosen: np.ndarray) -> np.ndarray:
         streams = x - hidden.T[chosen][:, :, None] * weight[chosen][:, None]  # (neurons, P, C)
         wrong = logits_of(model, streams).argmax(-1) != targets
-        begins = np.flatnonzero(np.diff(owner, prepend=-1))  # of each case
         spoilt: np.ndarray = np.logical_or.reduceat(wrong, begins, axis=1)  # (neurons, N)
         on_step(len(chosen))
         found: np.ndarray = (spoilt & before).sum(-1)

@@ -8,11 +8,10 @@ from pathlib import Path
 import click
 
 from tinyattn.cli import options as opt
-from tinyattn.cli.outputs import check_target, note_no_picture
+from tinyattn.cli.outputs import check_picture, finish_picture
 from tinyattn.cli.types import FILE, Amount
 from tinyattn.data.text import read_answered
 from tinyattn.names import nearest
-from tinyattn.report.curves import NoPicture, NotInstalled, new_figure
 from tinyattn.report.progress import Progress
 from tinyattn.tasks.runs import load_run
 from tinyattn.trace.cases import cases_of
@@ -61,16 +60,7 @@ def trace(
     tinyattn trace q/world/birth_dev.tsv --train q/world/birth_train.tsv --from q/finetune
     tinyattn trace --parts lens,heads --picture trace.png
     """
-    if picture is not None:
-        if picture.suffix != ".png":
-            raise click.BadParameter(f"must end with .png; got {picture}", param_hint="--picture")
-        try:
-            new_figure(1, 1)
-        except NotInstalled as error:
-            raise click.UsageError(f"--picture needs matplotlib: {error}") from error
-        except NoPicture:
-            pass  # a note says so after the text
-        check_target(picture, "--picture")
+    check_picture(picture)
     asked, taught = read_answered(pairs), read_answered(train)
     trained = load_run(start, device=opt.open_device(device))
     with Progress() as bar:
@@ -83,11 +73,4 @@ def trace(
         found = measure(trained, cases_of(trained, asked), cases_of(trained, taught), parts=parts,
                         edits=edits, seed=seed, begin=begin)  # fmt: skip
     opt.show(found, as_text(found))
-    if picture is not None:
-        try:
-            save_picture(found, picture)
-        except NoPicture as error:
-            note_no_picture(picture, error)
-            return
-        if not opt.as_json():
-            click.echo(f"The picture is {picture}.")
+    finish_picture(picture, lambda path: save_picture(found, path))
