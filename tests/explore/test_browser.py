@@ -7,7 +7,6 @@ import csv
 import io
 import re
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -302,19 +301,14 @@ def test_text_that_looks_like_markup_is_text(show: Open) -> None:
     assert queries(tab).nth(0).inner_text() == bad.replace(" ", "␣")
 
 
-def test_512_positions_are_fast_enough(show: Open) -> None:
+def test_512_positions(show: Open) -> None:
+    """How long it takes is measured by benchmarks/page.py."""
     w = weights(4, 8, 512, 512, causal=True)
     page = explore([f"t{i}" for i in range(512)], w)
     assert len(page.encode()) <= 8e6
-    start = time.perf_counter()
     tab = show(page)
-    assert time.perf_counter() - start <= 4  # 2 s to the first paint, on a machine that is not busy
     queries(tab).nth(400).click()
     near(table(tab), w[0, 0, 400], 1 / 255)
-    spent = tab.evaluate("""() => {
-      const button = document.querySelectorAll('.controls .tokens')[0].children[300];
-      const start = performance.now(); button.click(); return performance.now() - start; }""")
-    assert spent <= 100  # 50 ms, likewise
 
 
 @pytest.fixture(scope="module")
@@ -357,9 +351,24 @@ def test_the_page_of_a_model_shows_its_numbers(show: Open, trained: Any) -> None
     knock = tab.locator("section").nth(0).locator(".knock td").all()
     assert np.allclose([float(cell.get_attribute("title")) for cell in knock],
                        np.ravel(one.more["knock"]["heads"]), atol=1e-3)  # fmt: skip
+    check_maps(tab, one)
     pairs = int(one.more["influence"].sum())
     assert pairs > 50 and not np.triu(one.more["influence"], 1).any()
     assert f"{pairs} of 121 pairs" in tab.locator(".influence").first.inner_text()
     cells = tab.locator("section").nth(1).locator(".patch td").all()
     assert np.allclose([float(cell.get_attribute("title")) for cell in cells],
                        np.ravel(two.more["patch"]["rows"]), atol=1e-3)  # fmt: skip
+
+
+def check_maps(tab: Any, section: Any) -> None:
+    """The page has the probability without each neuron and each edge, and the largest changes."""
+    base, T = section.more["knock"]["base"], len(section.tokens)
+    edges = section.more["edges"][:, *np.tril_indices(T)]
+    for name, wanted in (("neurons", section.more["neurons"]), ("edges", edges)):
+        part = tab.locator("section").nth(0).locator(f".{name}")
+        titles = part.locator("td").evaluate_all("cells => cells.map((cell) => cell.title)")
+        found = [float(title.split(": ")[1].split()[0]) / 100 for title in titles]
+        assert np.allclose(found, wanted.ravel(), atol=1e-3)
+        most = part.locator("li").evaluate_all("rows => rows.map((row) => +row.dataset.p)")
+        far = np.sort(np.abs(wanted - base).ravel())[::-1]
+        assert np.allclose(np.abs(np.array(most) - base), far[:5], atol=1e-6)

@@ -13,6 +13,8 @@ from tinyattn import Tensor, no_grad, ops
 from tinyattn.attention import ATTENTION, MultiHead
 from tinyattn.data import PAD, DataError, Vocabulary
 from tinyattn.models import GPT, GPTConfig
+from tinyattn.theory import least_change
+from tinyattn.theory import parts as vectors
 from tinyattn.trace import (
     Cases,
     attribution,
@@ -26,7 +28,6 @@ from tinyattn.trace import (
     parts_of,
     patching,
     probe,
-    rank_one,
     run,
     trace,
     try_edits,
@@ -36,7 +37,7 @@ from tinyattn.trace.probe import ridge
 from tinyattn.training import AdamW
 
 LETTERS = "abcdefgh"
-PAIRS = [(f"Who is {a} {b} now?", LETTERS[(LETTERS.index(a) + 1) % 8].upper())
+PAIRS = [(f"Is it {a} {b} now?", LETTERS[(LETTERS.index(a) + 1) % 8].upper())
          for a in LETTERS for b in "xy"]  # fmt: skip
 """The first name decides the answer; the last name does not matter."""
 
@@ -55,26 +56,64 @@ def random_cases(model: GPT, n: int = 6) -> Cases:
     return Cases(words, ["?"] * n, ids, targets, starts)
 
 
-@pytest.fixture(scope="module")
-def known() -> Any:
+@pytest.fixture(scope="module", params=["trained", "by hand"])
+def known(request: pytest.FixtureRequest) -> Any:
     """A model whose only way from the name to the answer is head 1 of its only layer."""
     vocabulary = Vocabulary.from_text("".join(q + a for q, a in PAIRS))
-    model = GPT(GPTConfig(vocabulary=len(vocabulary), context=24, layers=1, heads=2, width=16,
+    model = GPT(GPTConfig(vocabulary=len(vocabulary), context=24, layers=1, heads=2, width=32,
                           dropout=0.0))  # fmt: skip
     trained: Any = SimpleNamespace(model=model, vocabulary=vocabulary)
     cases = cases_of(trained, PAIRS)
-    optimizer = AdamW([*model.named_parameters()], weight_decay=0.0)
-    attention: Any = model.layers[0].attention
-    for _ in range(250):
-        attention.out.weight.data[:8] = 0  # head 0 and the feed-forward network add nothing
-        model.layers[0].feedforward.contract.weight.data[:] = 0
-        loss = ops.cross_entropy(model(cases.ids), cases.targets, ignore=PAD)
-        loss.backward()
-        optimizer.step(0.02)
-    attention.out.weight.data[:8] = 0
     model.layers[0].feedforward.contract.weight.data[:] = 0
+    if request.param == "trained":
+        train(model, cases)
+    else:
+        write(model, vocabulary)
     assert cases.correct(run(model, cases.ids)).all()
     return SimpleNamespace(trained=trained, model=model, cases=cases)
+
+
+def train(model: GPT, cases: Cases) -> None:
+    """Learn the answers; head 0 and the feed-forward network add nothing."""
+    optimizer = AdamW([*model.named_parameters()], weight_decay=0.0)
+    nothing: Any = [model.layers[0].attention.out.weight.data[:16],  # type: ignore[attr-defined]
+                    model.layers[0].feedforward.contract.weight.data]  # fmt: skip
+    for _ in range(250):
+        loss = ops.cross_entropy(model(cases.ids), cases.targets, ignore=PAD)
+        loss.backward()
+        optimizer.step(0.01)
+        for weight in nothing:
+            weight[:] = 0
+
+
+def write(model: GPT, vocabulary: Vocabulary) -> None:
+    """The head of examples/10_construction.py: MASK is its x_1, which attends to x_3, a name.
+
+    x_1 contains u_d, names contain u_c, and other letters are u_a. There u_b is the value of x_3;
+    here each name has a vector of its own, which the value matrix takes to that of its answer.
+    """
+    spare = np.random.default_rng(0).standard_normal((32, 31))
+    basis = np.linalg.qr(np.concatenate([np.ones((32, 1)), spare], axis=1))[0].T[1:]  # mean 0
+    u, names, places, end = vectors(Tensor(basis[:4]), 1.0), basis[4:12], basis[12:20], basis[20]
+    a, b, c, d = basis[:4]
+    ids = vocabulary.ids
+    block: Any = model.layers[0].attention
+    for name, parameter in model.named_parameters():
+        if not name.endswith("gain") and "feedforward" not in name:
+            parameter.data[:] = 0
+    embedding, head = model.embedding.weight.data, model.head.weight.data
+    embedding[:] = np.sqrt(2) * a
+    embedding[vocabulary.mask] = b + d
+    for i, letter in enumerate(LETTERS):
+        place = ids[PAIRS[2 * i][1]]
+        embedding[ids[letter]], embedding[place] = c + names[i], a + end
+        head[:, place] = places[i]
+    head[:, vocabulary.mask] = end
+    model.layers[0].norm_1.gain.data[:] = 2  # larger scores
+    block.query.weight.data[:, 16:20] = (basis[:4] @ u.query_matrix().numpy()).T
+    block.key.weight.data[:, 16:20] = basis[:4].T
+    block.value.weight.data[:, 16:24] = names.T
+    block.out.weight.data[16:24] = places
 
 
 def test_every_measure_names_the_only_head(known: Any) -> None:
@@ -131,8 +170,8 @@ def test_the_parts_of_a_question() -> None:
 
 
 def test_a_pair_that_does_not_fit_is_refused(known: Any) -> None:
-    with pytest.raises(DataError, match="with its answer has 32 tokens, and the model's cont"):
-        cases_of(known.trained, [("Who is a x now?" * 2, "B")])
+    with pytest.raises(DataError, match="with its answer has 30 tokens, and the model's cont"):
+        cases_of(known.trained, [("Is it a x now?" * 2, "B")])
     with pytest.raises(DataError, match="there are no questions with answers"):
         cases_of(known.trained, [])
 
@@ -229,7 +268,7 @@ def test_a_rank_one_change_is_the_least_of_all_that_move_the_key() -> None:
     """No other change with key D = delta changes the outputs of the keys less."""
     rng = np.random.default_rng(0)
     keys, key, delta = rng.standard_normal((40, 6)), rng.standard_normal(6), rng.standard_normal(3)
-    change = rank_one(keys, key, delta)
+    change = least_change(keys, key, delta)
     assert_allclose(key @ change, delta, rtol=1e-10)
     assert np.linalg.matrix_rank(change) == 1
 
@@ -271,7 +310,7 @@ def test_all_measures_at_once(known: Any) -> None:
 
 
 def test_no_correct_answer_is_no_error(known: Any) -> None:
-    wrong = cases_of(known.trained, [("Who is a x now?", "C"), ("Who is b x now?", "D")])
+    wrong = cases_of(known.trained, [("Is it a x now?", "C"), ("Is it b x now?", "D")])
     assert patching(known.model, wrong) == []
     found = try_edits(known.trained, wrong, known.cases, count=2)[""]
     assert found.moved.total == found.kept.total == [] and found.moved.as_dict()["total"] == 0
@@ -291,9 +330,9 @@ def test_the_interval_of_edits_that_differ_is_wider() -> None:
 
 def test_questions_must_differ_in_a_name(known: Any) -> None:
     for asked in (
-        ["Who is a x now?"],
-        ["Who is a x now?"] * 2,
-        ["Who is a now?", "Who is a b now?"],
+        ["Is it a x now?"],
+        ["Is it a x now?"] * 2,
+        ["Is it a now?", "Is it a b now?"],
     ):
         cases = cases_of(known.trained, [(question, "B") for question in asked])
         with pytest.raises(

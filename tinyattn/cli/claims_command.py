@@ -13,7 +13,7 @@ from tinyattn.cli.types import FILE, Amount, Choice
 
 VERDICTS = {"true": "TRUE", "conditional": "TRUE WITH CONDITIONS", "false": "FALSE",
             "typo": "TYPO", "open": "NOT CHECKABLE"}  # fmt: skip
-SHEETS = ("000", "001", "002", "003", "004", "general", "new")
+SHEETS = ("000", "001", "002", "003", "004", "general", "new", "papers")
 
 
 class VerdictName(Choice):
@@ -31,8 +31,8 @@ class VerdictName(Choice):
         help="Claim or remark to check and print in full, such as S000-b.6; may be "
         "repeated.")  # fmt: skip
 @opt.option("--sheet", "sheets", multiple=True, type=Choice(SHEETS),
-        help="Answer sheet to check, or general facts, or results that are in no sheet (new); "
-        "may be repeated.")  # fmt: skip
+        help="Answer sheet to check, or general facts, results that are in no sheet (new), or "
+        "claims of papers; may be repeated.")  # fmt: skip
 @opt.option("--verdict", "verdicts", multiple=True,
         type=VerdictName([*VERDICTS], case_sensitive=False),
         help="Verdict of the claims and remarks to check, as here or as the table prints it; may "

@@ -12,6 +12,7 @@ from tinyattn.cli.types import FILE, typed
 from tinyattn.data.files import write
 from tinyattn.explore.model_page import sections_of
 from tinyattn.explore.page import explore as page
+from tinyattn.report.progress import Progress
 from tinyattn.tasks.runs import load_run
 
 
@@ -42,7 +43,8 @@ def explore(start: Path, texts: tuple[str, ...], out: Path, overwrite: bool) -> 
     if out.exists() and not overwrite:
         raise click.UsageError(f"{out} exists already; use --overwrite, or another --out")
     trained = load_run(start)
-    sections = sections_of(trained, [typed(text) for text in texts])
+    with Progress() as bar:
+        sections = sections_of(trained, [typed(text) for text in texts], begin=bar.begin)
     config = trained.model.config
     notes = [f"{start}: {config.attention}, {config.layers} layers of {config.heads} heads, width "
              f"{config.width}, {trained.model.parameter_count():,} parameters."]  # fmt: skip

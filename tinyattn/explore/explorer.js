@@ -53,7 +53,7 @@
     }
 
     async load() {
-      for (const name of ["weights", "allowed", "q", "k", "adds", "influence"]) {
+      for (const name of ["weights", "allowed", "q", "k", "adds", "influence", "neurons", "edges"]) {
         this[name] = await unpack(this.data[name]);
       }
       // Weights have steps of 1/65535; in a large page their roots have steps of 1/255.
@@ -111,6 +111,8 @@
       add("score", heading(3, "One score taken apart"));
       if (d.lens) this.root.append(heading(3, "Lens: the next token that each residual stream predicts"), this.lens());
       if (d.knock) this.root.append(heading(3, "Knock-out: the answer without one head"), this.knock());
+      if (this.neurons) this.root.append(heading(3, "Knock-out: without one neuron"), this.single());
+      if (d.knock) this.root.append(heading(3, "Knock-out: if one query cannot attend to one key"), this.cut());
       if (d.patch) this.root.append(heading(3, "Patching: rows of the text before, put in here"), this.patch());
       if (this.influence) { this.root.append(heading(3, "Influence: which positions a position can depend on")); add("influence"); }
       if (d.generation) this.root.append(heading(3, "Generation, token by token"), this.generation());
@@ -368,6 +370,35 @@
         element("table", {}, element("tr", {}, element("th", {}, ""), ...heads[0].map((_, h) => element("th", {}, `head ${h}`))),
           ...heads.map((rows, l) => element("tr", {}, element("th", {}, layers[l]), ...rows.map((p) => this.heat(Math.abs(p - base), percent(p), number(p)))))));
     }
+    // A map of probabilities without one part each, and in words the parts that change it most.
+    // `maps` have a title and rows of cells {name, p}. The largest change is darkest.
+    mapped(kind, about, maps) {
+      const { base } = this.data.knock, far = ({ p }) => Math.abs(p - base);
+      const cells = maps.flatMap(({ rows }) => rows.flat());
+      const most = cells.sort((a, b) => far(b) - far(a)).slice(0, 5);
+      return element("div", { class: kind }, element("p", { class: "soft" }, `${about}; with all parts it is ${percent(base)}. The largest changes:`),
+        element("ol", {}, ...most.map(({ name, p }) => element("li", { "data-p": p }, `${name}: ${percent(p)}`))),
+        element("div", { class: "maps" }, ...maps.map(({ title, rows }) => element("div", { class: "scroll" }, element("table", {}, element("caption", {}, title),
+          ...rows.map((row) => element("tr", {}, ...row.map((cell) => element("td", { title: `${cell.name}: ${percent(cell.p)}`,
+            style: `background:rgba(var(--heat),${(far(cell) / (far(most[0]) || 1)).toFixed(3)})` })))))))));
+    }
+    single() {
+      const { token, layers } = this.data.knock;
+      return this.mapped("neurons", `the probability of ${shown(token)} without each neuron, 64 in a row`, layers.map((layer, l) => {
+        const values = row(this.neurons, l), rows = [];
+        values.forEach((p, n) => { (rows[n >> 6] ||= []).push({ name: `${layer} neuron ${n}`, p }); });
+        return { title: layer, rows };
+      }));
+    }
+    cut() {
+      const { token, layers, why_no_edges } = this.data.knock, { tokens } = this.data;
+      if (!this.edges) return element("p", { class: "edges soft" }, why_no_edges);
+      return this.mapped("edges", `the probability of ${shown(token)} if one query (row) cannot attend to one key (column), in all heads of a layer`, layers.map((layer, l) => ({
+        title: layer,
+        rows: tokens.map((query, t) => Array.from(row(this.edges, l, t).subarray(0, t + 1), (p, s) => (
+          { name: `${layer}, query ${t} ${shown(query)}, key ${s} ${shown(tokens[s])}`, p }))),
+      })));
+    }
     patch() {
       const { why, rows, from, tokens } = this.data.patch;
       if (why) return element("p", { class: "patch soft" }, why);
@@ -426,7 +457,7 @@
     const theme = { root, name: dark.matches ? "dark" : "light" };
     root.dataset.theme = theme.name;
     let chosen = false;  // by the reader, who then decides and not the system
-    const sections = await Promise.all(data.sections.map((section) => new Section(section, theme).load()));
+    let sections = [];
     const set = (name) => {
       root.dataset.theme = theme.name = name;
       sections.forEach((section) => section.update());
@@ -434,6 +465,7 @@
     root.append(element("div", { class: "bar" }, heading(1, data.title),
       button("light or dark", () => { chosen = true; set(theme.name === "dark" ? "light" : "dark"); })),
     ...data.notes.map((note) => element("p", {}, note)));
+    sections = await Promise.all(data.sections.map((section) => new Section(section, theme).load()));
     for (const section of sections) root.append(section.draw());
     dark.addEventListener("change", () => { if (!chosen) set(dark.matches ? "dark" : "light"); });
     root.dataset.ready = "yes";

@@ -138,9 +138,11 @@ def _facts(one: Result | Remark) -> dict[str, Any]:
 
 
 def where(said: Claim | Remark) -> str:
-    """The answer sheet and its lines, and whether the words are the assignment's."""
+    """The paper, or the answer sheet and its lines, and whether the words are the assignment's."""
     if not said.lines:
         return ""
+    if not said.sheet.isdecimal():
+        return said.lines
     words = " (words of the assignment)" * said.of_question
     return f"sheet {said.sheet}, line{'s' * (not said.lines.isdecimal())} {said.lines}{words}"
 

@@ -7,6 +7,7 @@ shown only if stderr is a terminal.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -59,6 +60,12 @@ class Progress:
         self.close()
         self._bar = tqdm(total=total, initial=done, desc=self._what or None,
                          disable=not _on_a_terminal(), dynamic_ncols=True)  # fmt: skip
+
+    def begin(self, what: str, total: int) -> Callable[[int], None]:
+        """Start a new bar with a text, and return the function that advances it."""
+        self.say(what)
+        self.start(0, total)
+        return self.advance
 
     def step(self, entry: dict[str, Any]) -> None:
         """Count one training step; `entry` is its log entry, or empty."""

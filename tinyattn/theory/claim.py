@@ -74,8 +74,8 @@ class Claim:
 
     Args:
         id: the sheet, the question, and a number, such as S000-b.6; G-.. for general facts about
-            attention, N-.. for results that are in no sheet.
-        lines: its line numbers in the sheet.
+            attention, N-.. for results that are in no sheet, P-.. for claims of papers.
+        lines: its line numbers in the sheet; of a paper, the paper.
         verdict: by the rules of LEGEND.
         says: the claim, in our words.
         truth: the exact true statement; or why nothing can be checked.
@@ -115,8 +115,8 @@ class Claim:
 
     @property
     def sheet(self) -> str:
-        """000 to 004, "general" or "new"."""
-        return {"G": "general", "N": "new"}.get(self.id[0], self.id[1:4])
+        """000 to 004, "general", "new" or "papers"."""
+        return {"G": "general", "N": "new", "P": "papers"}.get(self.id[0], self.id[1:4])
 
 
 @dataclass(frozen=True)
@@ -141,9 +141,9 @@ class Result:
 
 
 def check_id(name: str) -> None:
-    """Raises: ValueError unless it is sheet, question and number, or begins with G- or N-."""
-    if not re.fullmatch(r"(S00[0-4]|G|N)-[\w.]+", name):
-        raise ValueError(f"a claim's id must be such as S000-b.6, G-01 or N-1; got {name!r}")
+    """Raises: ValueError unless it is sheet, question and number, or begins with G-, N- or P-."""
+    if not re.fullmatch(r"(S00[0-4]|G|N|P)-[\w.]+", name):
+        raise ValueError(f"a claim's id must be such as S000-b.6, G-01, N-1 or P-1; got {name!r}")
 
 
 def judge(claim: Claim, *, draws: int = DRAWS, seed: int = 0, device: str = "cpu") -> Result:

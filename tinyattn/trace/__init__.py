@@ -6,11 +6,11 @@ from tinyattn.trace.attribution import attribution
 from tinyattn.trace.knockout import edges, feedforwards, heads, neurons
 from tinyattn.trace.patching import patching
 from tinyattn.trace.probe import probe
-from tinyattn.trace.edit import edited, rank_one, try_edits
+from tinyattn.trace.edit import edited, try_edits
 from tinyattn.trace.measures import PARTS, trace
 
 __all__ = [
     "PARTS", "Cases", "activations", "attribution", "cases_of", "edges", "edited", "feedforwards",
-    "heads", "lens", "neurons", "parts_of", "patching", "probe", "rank_one", "run", "trace",
+    "heads", "lens", "neurons", "parts_of", "patching", "probe", "run", "trace",
     "try_edits",
 ]  # fmt: skip

@@ -24,14 +24,11 @@ from tinyattn.names import nearest
 from tinyattn.tasks.evaluation import Score, answer
 from tinyattn.tasks.knowledge import Trained
 from tinyattn.tasks.runs import run_files
+from tinyattn.theory import least_change
 from tinyattn.trace.cases import Cases, activations, cases_of, form_of, names_in, run
 from tinyattn.training import checkpoint
 from tinyattn.training.checkpoint import CHECKPOINT
 from tinyattn.training.metrics import METRICS
-
-RIDGE = 1e-3
-"""λ as a fraction of the mean eigenvalue of C: with fewer keys than dimensions C has no inverse."""
-
 
 FORMS = ("{name} was born in {place}.", "{name} is a native of {place}.",
          "{name} comes from {place}.")  # fmt: skip
@@ -180,22 +177,9 @@ def edited(model: GPT, case: Cases, place: str, known: Cases) -> GPT:
     changed = copy.deepcopy(model)
     linear = changed.layers[last].feedforward.contract
     delta = streams[from_there].mean(0) - stream
-    weight = linear.weight.numpy() + rank_one(keys, key, delta)
+    weight = linear.weight.numpy() + least_change(keys, key, delta)
     linear.weight.data = linear.weight.like(weight).data
     return changed
-
-
-def rank_one(keys: np.ndarray, key: np.ndarray, delta: np.ndarray) -> np.ndarray:
-    """The change D of a matrix with key D = delta that changes outputs of `keys` least.
-
-    Forward: D = C⁻¹k δ/(kᵀC⁻¹k), C = KᵀK/n + λI, λ = RIDGE·tr(KᵀK/n)/F
-    Shapes:  keys K (n, F), key k (F,), delta δ (C,) -> D (F, C)
-    """
-    moment = keys.astype(np.float64).T @ keys / len(keys)
-    moment += RIDGE * np.trace(moment) / len(moment) * np.eye(len(moment))
-    direction = np.linalg.solve(moment, key.astype(np.float64))
-    change: np.ndarray = np.outer(direction, delta) / (key @ direction)
-    return change
 
 
 def save_edited(trained: Trained, model: GPT, folder: Path) -> None:

@@ -133,7 +133,7 @@ def edges(model: GPT, cases: Cases) -> dict[str, dict[tuple[str, str], int]]:
                 cut = queries[:, :, None] & keys[:, None]  # (N, T, S)
 
                 def hooks(rows: slice, cut: np.ndarray = cut, at: str = name) -> dict[str, Hook]:
-                    return {f"{at}.attention.weights": _without(cut[rows])}
+                    return {f"{at}.attention.weights": without_edges(cut[rows])}
 
                 after = cases.correct(run(model, cases.ids, hooks))
                 found[name][query, key] = int((before & ~after).sum())
@@ -154,7 +154,7 @@ def _loss(model: GPT, cases: Cases, before: np.ndarray, name: str, hook: dict[st
     return Loss(name, int(after.sum()), int((before & ~after).sum()))
 
 
-def _without(cut: np.ndarray) -> Hook:
+def without_edges(cut: np.ndarray) -> Hook:
     """A hook that sets attention weights to 0 where `cut` is True, and the sum of a row to 1 again.
 
     This gives the same weights as a mask. A type may have more keys than positions; they stay.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -64,13 +63,7 @@ def trace(
     asked, taught = read_answered(pairs), read_answered(train)
     trained = load_run(start, device=opt.open_device(device))
     with Progress() as bar:
-
-        def begin(what: str, total: int) -> Callable[[int], None]:
-            bar.say(what)
-            bar.start(0, total)
-            return bar.advance
-
         found = measure(trained, cases_of(trained, asked), cases_of(trained, taught), parts=parts,
-                        edits=edits, seed=seed, begin=begin)  # fmt: skip
+                        edits=edits, seed=seed, begin=bar.begin)  # fmt: skip
     opt.show(found, as_text(found))
     finish_picture(picture, lambda path: save_picture(found, path))
