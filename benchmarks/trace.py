@@ -5,7 +5,9 @@
     tinyattn quickstart --attention all --out all
     python benchmarks/trace.py all/multihead all/bilinear all/bigbird ..
 
-Each folder has the run `finetune`; the data are in `world`, in it or beside it.
+Each folder has the run `finetune`; the data are in `world`, in it or beside it. For other data:
+
+    python benchmarks/trace.py runs --dev birth_dev.tsv --train birth_places_train.tsv
 """
 
 from __future__ import annotations
@@ -22,13 +24,19 @@ from tinyattn.trace import cases_of, trace
 Found = dict[str, Any]
 
 
-def measured(folder: Path, edits: int) -> Found:
+def measured(folder: Path, options: argparse.Namespace) -> Found:
     """All measures of one model."""
-    world = next(w for w in (folder / "world", folder.parent / "world") if w.is_dir())
     trained = load_run(folder / "finetune")
-    cases, known = (cases_of(trained, read_answered(world / f"birth_{name}.tsv"))
-                    for name in ("dev", "train"))  # fmt: skip
-    return trace(trained, cases, known, edits=edits)
+    asked, taught = (read_answered(file or world_of(folder) / f"birth_{name}.tsv")
+                     for name, file in (("dev", options.dev), ("train", options.train))
+                     )  # fmt: skip
+    cases, known = (cases_of(trained, pairs) for pairs in (asked[: options.questions], taught))
+    return trace(trained, cases, known, edits=options.edits)
+
+
+def world_of(folder: Path) -> Path:
+    """The folder of the data."""
+    return next(w for w in (folder / "world", folder.parent / "world") if w.is_dir())
 
 
 def interval(score: Found) -> str:
@@ -128,8 +136,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("folders", nargs="+", type=Path)
     parser.add_argument("--edits", type=int, default=24, help="people to move (24)")
+    parser.add_argument("--dev", type=Path, help="questions that the finetuning did not have")
+    parser.add_argument("--train", type=Path, help="questions of the finetuning")
+    parser.add_argument("--questions", type=int, help="number of the first to ask (all)")
     options = parser.parse_args()
-    found = [measured(folder, options.edits) for folder in options.folders]
+    found = [measured(folder, options) for folder in options.folders]
     print(f"| measure | {' | '.join(folder.name for folder in options.folders)} |")
     print(f"| --- |{' --- |' * len(found)}")
     for title, cell in rows().items():

@@ -312,6 +312,7 @@ def test_all_measures_at_once(known: Any) -> None:
 def test_no_correct_answer_is_no_error(known: Any) -> None:
     wrong = cases_of(known.trained, [("Is it a x now?", "C"), ("Is it b x now?", "D")])
     assert patching(known.model, wrong) == []
+    assert neurons(known.model, wrong).shape == (1, 128) and not neurons(known.model, wrong).any()
     found = try_edits(known.trained, wrong, known.cases, count=2)[""]
     assert found.moved.total == found.kept.total == [] and found.moved.as_dict()["total"] == 0
 

@@ -70,9 +70,11 @@ def neurons(model: GPT, cases: Cases, on_step: Step = lambda count: None) -> np.
 
     Args: on_step: called with the number of neurons after some of them.
     """
-    before = cases.correct(run(model, cases.ids))
+    cases = cases.take(cases.correct(run(model, cases.ids)))  # only these can be lost
     last = len(model.layers) - 1
-    lost = [_neurons_before(model, cases, before, i, on_step) for i in range(last)]
+    if not len(cases.ids):
+        return np.zeros((last + 1, model.layers[last].feedforward.contract.weight.shape[0]), int)
+    lost = [_neurons_before(model, cases, i, on_step) for i in range(last)]
     at = cases.targets != PAD  # (N, T): where tokens of the answer are predicted
     name = f"layers.{last}"
     found = activations(model, cases.ids, [name, f"{name}.feedforward.hidden"])
@@ -84,9 +86,8 @@ def neurons(model: GPT, cases: Cases, on_step: Step = lambda count: None) -> np.
     def without(chosen: np.ndarray) -> np.ndarray:
         streams = x - hidden.T[chosen][:, :, None] * weight[chosen][:, None]  # (neurons, P, C)
         wrong = logits_of(model, streams).argmax(-1) != targets
-        spoilt: np.ndarray = np.logical_or.reduceat(wrong, begins, axis=1)  # (neurons, N)
         on_step(len(chosen))
-        found: np.ndarray = (spoilt & before).sum(-1)
+        found: np.ndarray = np.logical_or.reduceat(wrong, begins, axis=1).sum(-1)
         return found
 
     F = hidden.shape[1]
@@ -95,9 +96,7 @@ def neurons(model: GPT, cases: Cases, on_step: Step = lambda count: None) -> np.
     return np.stack([*lost, np.concatenate([*side_by_side(xp, without, groups)])])
 
 
-def _neurons_before(
-    model: GPT, cases: Cases, before: np.ndarray, layer: int, on_step: Step
-) -> np.ndarray:
+def _neurons_before(model: GPT, cases: Cases, layer: int, on_step: Step) -> np.ndarray:
     """The lost answers without each neuron of a layer that is not the last: (F,)."""
     name, weight = f"layers.{layer}", model.layers[layer].feedforward.contract.weight
     found = activations(model, cases.ids, [name, f"{name}.feedforward.hidden"])
@@ -108,7 +107,7 @@ def _neurons_before(
             after = x - hidden[..., neuron : neuron + 1] * weight[neuron]
             logits = logits_from(model, layer, after, cases.ids).numpy()
         on_step(1)
-        return int((before & ~cases.correct(logits)).sum())
+        return int((~cases.correct(logits)).sum())
 
     xp = get_device(model.device).xp
     return np.array([*side_by_side(xp, without, range(len(weight)))])
