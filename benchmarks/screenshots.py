@@ -21,7 +21,7 @@ FIGURES = Path(__file__).parent
 TEXTS = "Where was Nizmel Widmirv born?", "Where was Zulmob Vatvurv born?"
 VIEWS = {  # file: width, height, colour scheme, scrolled to this heading
     "explore_light": (1200, 1060, "light", ""),
-    "explore_dark": (1200, 900, "dark", "One score taken apart"),
+    "explore_dark": (1200, 900, "dark", "One attention score, dimension by dimension"),
     "explore_narrow": (360, 1100, "light", ""),
 }
 

@@ -46,7 +46,8 @@
 
   class Section {
     constructor(data, theme) {
-      Object.assign(this, { data, theme, layer: 0, head: 0, key: null, temperature: 1 });
+      const [layer, head] = data.start || [0, 0];
+      Object.assign(this, { data, theme, layer, head, key: null, temperature: 1 });
       this.queries = new Set([data.tokens.length - 1]);
       this.horizontal = false;
       this.root = element("section", { "aria-label": data.title });
@@ -61,6 +62,8 @@
       this.weights.values = Float32Array.from(this.weights.values, (x) => (fine ? x / 65535 : (x / 255) ** 2));
       [this.L, this.H, this.T, this.S] = this.weights.shape;
       this.keys = this.data.keys || this.data.tokens;
+      const last = row(this.weights, this.layer, this.head, this.T - 1);
+      if (this.q) this.key = last.indexOf(Math.max(...last));
       return this;
     }
 
@@ -106,15 +109,15 @@
       const two = element("div", { class: "two" });
       for (const name of ["picture", "lines"]) two.append(this.parts[name] = element("div", { class: name }));
       this.root.append(two);
-      add("readout", heading(3, "The chosen queries' weights"));
+      add("readout", heading(3, "Attention weights of the chosen query"));
       this.parts.readout.setAttribute("aria-live", "polite");
-      add("score", heading(3, "One score taken apart"));
-      if (d.lens) this.root.append(heading(3, "Lens: the next token that each residual stream predicts"), this.lens());
-      if (d.knock) this.root.append(heading(3, "Knock-out: the answer without one head"), this.knock());
-      if (this.neurons) this.root.append(heading(3, "Knock-out: without one neuron"), this.single());
-      if (d.knock) this.root.append(heading(3, "Knock-out: if one query cannot attend to one key"), this.cut());
-      if (d.patch) this.root.append(heading(3, "Patching: rows of the text before, put in here"), this.patch());
-      if (this.influence) { this.root.append(heading(3, "Influence: which positions a position can depend on")); add("influence"); }
+      add("score", heading(3, "One attention score, dimension by dimension"));
+      if (d.lens) this.root.append(heading(3, "Lens: the next token that each layer predicts already"), this.lens());
+      if (d.knock) this.root.append(heading(3, "Knock-out of one head"), this.knock());
+      if (this.neurons) this.root.append(heading(3, "Knock-out of one neuron"), this.single());
+      if (d.knock) this.root.append(heading(3, "Knock-out of one attention edge"), this.cut());
+      if (d.patch) this.root.append(heading(3, "Patching: one vector of the other text, put into this one"), this.patch());
+      if (this.influence) { this.root.append(heading(3, "Influence: on which tokens the logits at a position depend")); add("influence"); }
       if (d.generation) this.root.append(heading(3, "Generation, token by token"), this.generation());
       this.update();
       return this.root;
@@ -127,7 +130,7 @@
         const canvas = element("canvas", { "aria-hidden": "true" });
         const made = button("", () => { this.layer = l; this.head = h; this.update(); },
           { "aria-label": `${this.data.layers[l]} head ${h}` });
-        made.append(canvas, `${this.data.layers[l]} · ${h}`);
+        made.append(canvas, this.data.layers[l], element("br"), `head ${h}`);
         grid.append(made);
         this.heads.push({ made, canvas, l, h });
       }
@@ -214,11 +217,11 @@
         this.update(false);
       });
       this.parts.controls.replaceChildren(
-        element("p", { class: "soft" }, "Query (which position attends): click to pin and unpin, with shift to sum over several."),
+        element("p", { class: "soft" }, "Query (the position that attends): click to pin it, and again to unpin it. With shift, pin several; their weights are summed."),
         this.lists[0],
-        element("p", { class: "soft" }, "Key (which position is attended to), for one score:"),
+        element("p", { class: "soft" }, "Key (the position that is attended to), for the score below:"),
         this.lists[1],
-        element("div", { class: "bar" }, element("label", {}, "temperature ", slider, " ", value),
+        element("div", { class: "bar" }, element("label", {}, "temperature of the softmax ", slider, " ", value),
           layout,
           button("all queries", () => { this.queries = new Set(Array(this.T).keys()); this.update(false); }),
           button("copy weights as CSV", () => this.copy(this.csv())),
@@ -237,12 +240,12 @@
     picture() {
       const canvas = element("canvas", { class: "matrix", role: "application", tabindex: "0",
         "aria-label": `weights of ${this.data.layers[this.layer]} head ${this.head}: rows are queries, columns are keys; arrow keys move` });
-      const say = element("p", { class: "hover mono", "aria-live": "polite" }, "hover or click a cell");
+      const say = element("p", { class: "hover mono", "aria-live": "polite" }, "(hover over a cell, or click it, for its weight)");
       const legend = element("p", { class: "soft" });
       this.repaint = () => {
         const all = this.T * this.S <= 40000;  // with more, a temperature would take too long
         const largest = this.paint(canvas, 1024, (t) => (all ? this.weightsOf(t) : row(this.weights, this.layer, this.head, t)));
-        legend.textContent = `${this.data.layers[this.layer]}, head ${this.head}: row = query, column = key; ${this.T} × ${this.S}; the strongest colour is ${number(largest)}${all ? "" : ", at temperature 1"}`;
+        legend.textContent = `${this.data.layers[this.layer]}, head ${this.head}: row = query, column = key; ${this.T} × ${this.S}; colour from 0 to ${number(largest)}${all ? "" : ", at temperature 1"}`;
       };
       this.repaint();
       canvas.style.aspectRatio = `${this.S} / ${this.T}`;
@@ -293,12 +296,14 @@
       const svg = element("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img",
         "aria-label": "lines from queries to keys; a thick line is a large weight" });
       let drawn = 0;
-      for (const t of queries.filter((t) => this.queries.has(t))) {
+      const pinned = queries.filter((t) => this.queries.has(t));
+      const largest = Math.max(1e-9, ...pinned.map((t) => Math.max(...this.weightsOf(t))));
+      for (const t of pinned) {
         const of = this.weightsOf(t);
         keys.forEach((s, j) => {
           if (of[s] < 0.004 || drawn > 3000) return;
           const [x1, y1] = point(queries.indexOf(t), 0), [x2, y2] = point(j, 1);
-          svg.append(element("line", { x1, y1, x2, y2, "stroke-width": (5 * of[s]).toFixed(2), "stroke-opacity": (0.25 + 0.75 * of[s]).toFixed(2), "data-weight": of[s].toFixed(4) }));
+          svg.append(element("line", { x1, y1, x2, y2, "stroke-width": (5 * of[s] / largest).toFixed(2), "stroke-opacity": (0.25 + 0.75 * of[s] / largest).toFixed(2), "data-weight": of[s].toFixed(4) }));
           drawn++;
         });
       }
@@ -311,7 +316,7 @@
       keys.forEach((s, j) => label(this.keys[s], j, 1, s === this.key));
       this.svg = svg;
       const some = many ? `; of many, at most 40 queries and the 40 keys with the largest weights` : "";
-      this.parts.lines.replaceChildren(element("p", { class: "soft" }, (this.horizontal ? "above: queries, below: keys" : "left: queries, right: keys") + some),
+      this.parts.lines.replaceChildren(element("p", { class: "soft" }, (this.horizontal ? "Above: queries, below: keys" : "Left: queries, right: keys") + some + (pinned.length ? `; the thickest line is ${number(largest)}` : "")),
         element("div", { class: "scroll" }, svg));
     }
 
@@ -325,11 +330,11 @@
       const body = order.map((s) => element("tr", { "data-key": s }, element("td", { class: "mono" }, `${s} ${shown(this.keys[s])}`),
         element("td", { class: "weight" }, number(sums[s])),
         ...(many ? [element("td", {}, number(sums[s] / chosen.length))] : []),
-        ...(norms ? [element("td", { class: "adds" }, number(sums[s] * norms[s])), element("td", {}, element("span", { class: "meter", style: `width:${80 * sums[s] * norms[s] / most}px` }))] : [])));
+        ...(norms ? [element("td", { class: "adds" }, number(sums[s] * norms[s])), element("td", { style: "text-align:left" }, element("span", { class: "meter", style: `width:${80 * sums[s] * norms[s] / most}px` }))] : [])));
       this.parts.readout.replaceChildren(
-        element("p", { class: "soft" }, `query ${chosen.slice(0, 8).map((t) => `${t} ${shown(this.data.tokens[t])}`).join(", ")}${chosen.length > 8 ? ` and ${chosen.length - 8} more` : ""}; the largest ${order.length} of ${this.S}`),
+        element("p", { class: "soft" }, `Query ${chosen.slice(0, 8).map((t) => `${t} ${shown(this.data.tokens[t])}`).join(", ")}${chosen.length > 8 ? ` and ${chosen.length - 8} more` : ""}; the largest ${order.length} of ${this.S} weights. Positions count from 0.`),
         element("div", { class: "scroll" }, element("table", {}, element("tr", {}, element("th", {}, "key"), element("th", {}, many ? "sum" : "weight"), ...(many ? [element("th", {}, "mean")] : []),
-          ...(norms ? [element("th", { title: "weight times the length of value W_o" }, "adds (length)"), element("th", {}, "")] : [])), ...body)));
+          ...(norms ? [element("th", { title: "weight times the length of value W_o" }, "length of what it adds"), element("th", {}, "")] : [])), ...body)));
     }
 
     score() {
@@ -344,7 +349,7 @@
       const allowed = this.mayAttend(t, s), weight = this.weightsOf(t)[s];
       const most = Math.max(...terms.map(({ term }) => Math.abs(term)), 1e-9);
       terms.sort((a, b) => Math.abs(b.term) - Math.abs(a.term));
-      say(element("p", {}, `query ${t} ${shown(this.data.tokens[t])}, key ${s} ${shown(this.keys[s])}`),
+      say(element("p", {}, `Query ${t} ${shown(this.data.tokens[t])}, key ${s} ${shown(this.keys[s])}. The score is the sum of the products, times the scale; striped bars are negative. The softmax over all keys gives the weight.`),
         this.data.note_q ? element("p", { role: "note" }, this.data.note_q) : "",
         element("p", { class: "mono sum" }, `q·k = ${number(product)}; × scale ${number(scale)} = ${number(product * scale)}${allowed ? "" : " → masked"}; ÷ temperature ${this.temperature.toFixed(2)}; softmax → `, element("b", { class: "result" }, number(weight))),
         element("div", { class: "scroll" }, element("table", {}, element("tr", {}, ...["dimension", "q", "k", "q × k", ""].map((h) => element("th", {}, h))),
@@ -357,52 +362,65 @@
     }
     lens() {
       const { streams, lens } = this.data;
-      return element("div", { class: "scroll lens" }, element("p", { class: "soft" }, "at each position the most likely next token, with its probability in %"), element("table", {}, element("tr", {}, element("th", {}, ""), ...this.data.tokens.map((t, i) => element("th", { class: "mono", title: String(i) }, shown(t)))),
-        ...lens.map((rows, i) => element("tr", {}, element("th", {}, streams[i]), ...rows.map((top) => {
-          const cell = this.heat(top[0][1], `${shown(top[0][0])} ${Math.round(100 * top[0][1])}`, top.map(([token, p]) => `${shown(token)} ${percent(p)}`).join("\n"));
-          cell.dataset.p = top[0][1];
-          return cell;
-        })))));
+      return element("div", { class: "scroll lens" }, element("p", { class: "soft" }, "After the embedding and after each layer, the model's last layer norm and head are applied. Each cell: the most likely next token, and its probability in %. The last row is what the model says."),
+        element("table", {}, element("tr", {}, element("th", {}, ""), ...this.data.tokens.map((t, i) => element("th", { class: "mono", title: String(i) }, shown(t)))),
+          ...lens.map((rows, i) => element("tr", {}, element("th", {}, streams[i]), ...rows.map((top) => {
+            const cell = this.heat(top[0][1], "", top.map(([token, p]) => `${shown(token)} ${percent(p)}`).join("\n"));
+            cell.append(element("span", { class: "mono" }, shown(top[0][0])), element("br"), String(Math.round(100 * top[0][1])));
+            cell.dataset.p = top[0][1];
+            return cell;
+          })))));
+    }
+    // Parts are taken out one by one. Blue: the probability falls; orange and striped: it rises.
+    change(p, most, text, title) {
+      const { base } = this.data.knock, share = (Math.abs(p - base) / (most || 1)).toFixed(3);
+      const colour = `rgba(var(--${p > base ? "rise" : "heat"}),${share})`;
+      return element("td", { class: "cell", title, style: `background:${p > base ? `repeating-linear-gradient(45deg,${colour} 0 2px,transparent 2px 3px)` : colour}` }, text);
+    }
+    legend(most) {
+      const { token, base } = this.data.knock;
+      return `With all parts the next token is ${shown(token)}, probability ${percent(base)}. Blue: it falls, striped orange: it rises, strongest colour: by ${(100 * most).toFixed(1)} points.`;
     }
     knock() {
-      const { base, token, heads, layers } = this.data.knock;
-      return element("div", { class: "scroll knock" }, element("p", { class: "soft" }, `with all heads the next token is ${shown(token)}, with probability ${percent(base)}; below, its probability without one head (a strong colour: it changes much)`),
+      const { base, heads, layers } = this.data.knock;
+      const most = Math.max(...heads.flat().map((p) => Math.abs(p - base)));
+      return element("div", { class: "scroll knock" }, element("p", { class: "soft" }, `The probability of the next token if the output of one head is set to 0. ${this.legend(most)} A large weight does not mean that a head matters.`),
         element("table", {}, element("tr", {}, element("th", {}, ""), ...heads[0].map((_, h) => element("th", {}, `head ${h}`))),
-          ...heads.map((rows, l) => element("tr", {}, element("th", {}, layers[l]), ...rows.map((p) => this.heat(Math.abs(p - base), percent(p), number(p)))))));
+          ...heads.map((rows, l) => element("tr", {}, element("th", {}, layers[l]), ...rows.map((p) => this.change(p, 2 * most, percent(p), number(p)))))));
     }
-    // A map of probabilities without one part each, and in words the parts that change it most.
-    // `maps` have a title and rows of cells {name, p}. The largest change is darkest.
+    // A map of the probability without each of many parts, and in words those that change it most.
+    // `maps` have a title, rows of cells {name, p}, and tokens beside the rows and columns, if any.
     mapped(kind, about, maps) {
       const { base } = this.data.knock, far = ({ p }) => Math.abs(p - base);
-      const cells = maps.flatMap(({ rows }) => rows.flat());
-      const most = cells.sort((a, b) => far(b) - far(a)).slice(0, 5);
-      return element("div", { class: kind }, element("p", { class: "soft" }, `${about}; with all parts it is ${percent(base)}. The largest changes:`),
-        element("ol", {}, ...most.map(({ name, p }) => element("li", { "data-p": p }, `${name}: ${percent(p)}`))),
-        element("div", { class: "maps" }, ...maps.map(({ title, rows }) => element("div", { class: "scroll" }, element("table", {}, element("caption", {}, title),
-          ...rows.map((row) => element("tr", {}, ...row.map((cell) => element("td", { title: `${cell.name}: ${percent(cell.p)}`,
-            style: `background:rgba(var(--heat),${(far(cell) / (far(most[0]) || 1)).toFixed(3)})` })))))))));
+      const cells = maps.flatMap(({ rows }) => rows.flat()).sort((a, b) => far(b) - far(a));
+      const most = far(cells[0]), label = (text) => element("th", { class: "mono" }, text);
+      return element("div", { class: kind }, element("p", { class: "soft" }, `${about} ${this.legend(most)} The largest changes:`),
+        element("ol", {}, ...cells.slice(0, 5).map(({ name, p }) => element("li", { "data-p": p }, `${name}: ${percent(base)} → ${percent(p)}`))),
+        element("div", { class: "maps" }, ...maps.map(({ title, rows, labels }) => element("div", { class: "scroll" }, element("table", {}, element("caption", {}, title),
+          ...(labels ? [element("tr", {}, label(""), ...labels.map(label))] : []),
+          ...rows.map((row, t) => element("tr", {}, ...(labels ? [label(labels[t])] : []), ...row.map((cell) => this.change(cell.p, most, "", `${cell.name}: ${percent(cell.p)}`)))))))));
     }
     single() {
-      const { token, layers } = this.data.knock;
-      return this.mapped("neurons", `the probability of ${shown(token)} without each neuron, 64 in a row`, layers.map((layer, l) => {
+      return this.mapped("neurons", "Each cell is a neuron of a feed-forward network, 64 in each row; hover for its number.", this.data.knock.layers.map((layer, l) => {
         const values = row(this.neurons, l), rows = [];
         values.forEach((p, n) => { (rows[n >> 6] ||= []).push({ name: `${layer} neuron ${n}`, p }); });
         return { title: layer, rows };
       }));
     }
     cut() {
-      const { token, layers, why_no_edges } = this.data.knock, { tokens } = this.data;
+      const { layers, why_no_edges } = this.data.knock, { tokens } = this.data;
       if (!this.edges) return element("p", { class: "edges soft" }, why_no_edges);
-      return this.mapped("edges", `the probability of ${shown(token)} if one query (row) cannot attend to one key (column), in all heads of a layer`, layers.map((layer, l) => ({
-        title: layer,
+      return this.mapped("edges", "One query (row) cannot attend to one key (column), in all heads of a layer. In the last layer only the last query matters.", layers.map((layer, l) => ({
+        title: layer, labels: tokens.map(shown),
         rows: tokens.map((query, t) => Array.from(row(this.edges, l, t).subarray(0, t + 1), (p, s) => (
-          { name: `${layer}, query ${t} ${shown(query)}, key ${s} ${shown(tokens[s])}`, p }))),
+          { name: `${layer} ${t} ${shown(query)} → ${s} ${shown(tokens[s])}`, p }))),
       })));
     }
     patch() {
       const { why, rows, from, tokens } = this.data.patch;
       if (why) return element("p", { class: "patch soft" }, why);
-      return element("div", { class: "scroll patch" }, element("p", { class: "soft" }, `${from}. % of the gap between the logits of ${tokens.map(shown).join(" and ")}`),
+      const [other, own] = tokens.map(shown);
+      return element("div", { class: "scroll patch" }, element("p", { class: "soft" }, `Each cell: the residual stream at this position (column), after this layer (row), is replaced by that of the text ${from}. 0: the next token stays ${own}. 100: the logit of ${other} exceeds that of ${own} by as much as in the other text. Where both texts have the same letter, the embedding is the same.`),
         element("table", {}, element("tr", {}, element("th", {}, ""), ...this.data.tokens.map((t) => element("th", { class: "mono" }, shown(t)))),
           ...rows.map((gaps, i) => element("tr", {}, element("th", {}, this.data.streams[i]), ...gaps.map((gap) => this.heat(gap, (100 * gap).toFixed(0).replace(/^-0$/, "0"), number(gap)))))));
     }
@@ -413,12 +431,12 @@
       const context = canvas.getContext("2d");
       context.fillStyle = `rgb(${getComputedStyle(this.theme.root).getPropertyValue("--heat")})`;
       this.influence.values.forEach((yes, at) => { if (yes) context.fillRect(at % S, Math.floor(at / S), 1, 1); });
-      this.parts.influence.replaceChildren(element("p", { class: "soft" }, `row = position, column = position that its logits depend on: ${this.influence.values.reduce((a, b) => a + b, 0)} of ${T * S} pairs`), canvas);
+      this.parts.influence.replaceChildren(element("p", { class: "soft" }, `Each token was changed once. Coloured: the logits at this position (row) depend on the token at that position (column): ${this.influence.values.reduce((a, b) => a + b, 0)} of ${T * S} pairs`), canvas);
     }
     generation() {
-      return element("div", { class: "scroll generation" }, element("table", {}, element("tr", {}, element("th", {}, "step"), element("th", {}, "token"), element("th", {}, "probability"), element("th", {}, "other likely tokens")),
+      return element("div", { class: "scroll generation" }, element("p", { class: "soft" }, "Greedy: the most likely token at each step."), element("table", {}, element("tr", {}, element("th", {}, "step"), element("th", {}, "token"), element("th", {}, "probability"), element("th", {}, "other likely tokens")),
         ...this.data.generation.map(({ token, p, others }, i) => element("tr", {}, element("td", {}, i + 1), element("td", { class: "mono" }, shown(token)), element("td", { class: "p" }, percent(p)),
-          element("td", { class: "mono", style: "text-align:left" }, others.map(([other, q]) => `${shown(other)} ${percent(q)}`).join("  "))))));
+          element("td", { class: "mono", style: "text-align:left" }, others.filter(([, q]) => q >= 5e-4).map(([other, q]) => `${shown(other)} ${percent(q)}`).join("  "))))));
     }
 
     csv() {

@@ -74,8 +74,13 @@ def sections_of(
         answer = "".join(step["token"] for step in made)
         first = f"{100 * made[0]['p']:.1f} %" if made else ""
         mask = vocabulary.characters[vocabulary.mask]
-        about = {"summary": f"The model continues with: {answer} (first token {first}). {mask} is "
-                            "MASK, ␣ a space. A strong colour means large."}  # fmt: skip
+        change = np.abs(np.array(more["knock"]["heads"]) - more["knock"]["base"])
+        layer, head = (int(i) for i in np.unravel_index(change.argmax(), change.shape))
+        about = {"start": [layer, head], "summary": (
+            f"The model continues with: {answer} (first token {first}). Of all heads, head {head} "
+            f"of layers.{layer} changes this probability most if it is taken out. "
+            f"{mask} is MASK, which ends a question and an answer; ␣ is a space."
+        )}  # fmt: skip
         found += _layers(trained, text, tokens, ids, more, about)
         before = text, ids
     return found
@@ -107,6 +112,8 @@ def _layers(
             arrays = _projections(model, here, [kept[inputs[i]] for i in here])
         else:
             arrays["more"] = {"why_no_q": "Queries and keys are not shown for a Perceiver."}
+        if len(here) < len(names):
+            about = {**about, "start": [0, 0]}
         extra = arrays.pop("more", {}) | about | (more if here[-1] == last else {})
         title = text if len(here) == len(names) else f"{text} ({', '.join(names[i] for i in here)})"
         found.append(Section(queries, np.stack([weights[i] for i in here]), title=title,
@@ -251,7 +258,7 @@ def _patch(trained: Trained, text: str, one: np.ndarray, two: np.ndarray) -> dic
             gaps.append(round(float((c[first] - c[second] - below) / whole), 6))
         rows.append(gaps)
     letters = [trained.vocabulary.characters[i] for i in (first, second)]
-    return {"rows": rows, "tokens": letters, "from": f"Rows of “{text}”"}
+    return {"rows": rows, "tokens": letters, "from": f"“{text}”"}
 
 
 def _influence(model: GPT, ids: np.ndarray) -> np.ndarray:
