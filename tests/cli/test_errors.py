@@ -147,7 +147,7 @@ def complaint(result: Any) -> str:
         ("finetune BAD/notab.tsv --from PRETRAINED", DATA, r"line 2 must be a question, one tab"),
         ("finetune BAD/long.tsv --from PRETRAINED", DATA, r"does not fit the model's context"),
         ("finetune BAD/unknown.tsv --from PRETRAINED", DATA,
-         r"'ß' \(U\+00DF\) at position 11 of 'Where was ßen born\?'.*--unknown drop"),
+         r"'ß' \(U\+00DF\) at position 11, in 'Where was ßen born\?'.*--unknown drop"),
         ("finetune TEST --from PRETRAINED", DATA, r"no line has a tab and an answer"),
         ("finetune TRAIN --resume --from PRETRAINED --out PRETRAINED", DATA, r"another stage"),
         ("finetune TRAIN --overwrite --from PRETRAINED --out PRETRAINED", USAGE,
@@ -824,7 +824,7 @@ def test_any_locale_and_any_file_name_work(job: Any) -> None:
     environment = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii"}
     words = ["generate", "--from", job.finetuned, "--prompt"]
     with shell(*words, "Zürich", env=environment) as process:
-        assert "character 'ü' (U+00FC) at position 2 of 'Zürich'" in process.communicate()[1]
+        assert "character 'ü' (U+00FC) at position 2, in 'Zürich'" in process.communicate()[1]
     with shell("info", "--from", os.fsdecode(b"caf\xe9"), env=environment) as process:
         assert process.communicate()[1].startswith("tinyattn: caf\\udce9: no such file;")
 

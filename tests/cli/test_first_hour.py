@@ -148,7 +148,7 @@ def test_a_users_attention_type_by_its_file(own: Path, job: Any, as_json: AsJson
         ("nowhere:Window", "cannot import nowhere: ModuleNotFoundError: No module named 'nowhere'"),
         ("nowhere.py:Window", "cannot import nowhere.py: no such file"),
         ("my_window:Windows", "my_window has no attention type 'Windows'; did you mean 'Window'?"),
-        ("json:Window", "json has no attention type 'Window'; it has no AttentionBlock"),
+        ("json:Window", "json has no attention type 'Window'; derive a class from MultiHead"),
         ("broken:Window", "cannot import broken: ZeroDivisionError: division by zero"),
         ("my_window:Window,near=2", "has no option 'near'; it has reach=3"),
     ],

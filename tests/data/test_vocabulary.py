@@ -31,7 +31,7 @@ def test_a_corpus_must_not_contain_pad_or_mask(kept: str) -> None:
 
 def test_an_unknown_character_is_named_with_its_position() -> None:
     vocabulary = Vocabulary.from_text("Where was born?")
-    with pytest.raises(DataError, match=r"'ß' \(U\+00DF\) at position 7 of 'Where ßas"):
+    with pytest.raises(DataError, match=r"'ß' \(U\+00DF\) at position 7, in 'Where ßas"):
         vocabulary.encode("Where ßas")
     assert vocabulary.decode(vocabulary.encode("Where ßas", unknown="drop")) == "Where as"
 

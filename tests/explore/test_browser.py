@@ -364,6 +364,7 @@ def check_maps(tab: Any, section: Any) -> None:
     """The page has the probability without each neuron and each edge, and the largest changes."""
     base, T = section.more["knock"]["base"], len(section.tokens)
     edges = section.more["edges"][:, *np.tril_indices(T)]
+    assert not np.isnan(edges).any()
     for name, wanted in (("neurons", section.more["neurons"]), ("edges", edges)):
         part = tab.locator("section").nth(0).locator(f".{name}")
         titles = part.locator("td").evaluate_all("cells => cells.map((cell) => cell.title)")
@@ -372,3 +373,11 @@ def check_maps(tab: Any, section: Any) -> None:
         most = part.locator("li").evaluate_all("rows => rows.map((row) => +row.dataset.p)")
         far = np.sort(np.abs(wanted - base).ravel())[::-1]
         assert np.allclose(np.abs(np.array(most) - base), far[:5], atol=1e-6)
+    part = tab.locator("section").nth(0).locator(".edges")
+    part.locator("table").nth(1).focus()
+    for key in ("ArrowDown", "ArrowDown", "ArrowRight"):
+        tab.keyboard.press(key)
+    said = part.locator("[aria-live]").inner_text()
+    assert said.startswith("layers.1 2 o → 1 h: ") and said.endswith(
+        f"→ {100 * section.more['edges'][1, 2, 1]:.1f} %"
+    )

@@ -13,8 +13,8 @@ from tinyattn import Tensor, no_grad, ops
 from tinyattn.attention import ATTENTION, MultiHead
 from tinyattn.data import PAD, DataError, Vocabulary
 from tinyattn.models import GPT, GPTConfig
-from tinyattn.theory import least_change
 from tinyattn.theory import parts as vectors
+from tinyattn.theory import rank_one_update
 from tinyattn.trace import (
     Cases,
     attribution,
@@ -76,14 +76,17 @@ def known(request: pytest.FixtureRequest) -> Any:
 def train(model: GPT, cases: Cases) -> None:
     """Learn the answers; head 0 and the feed-forward network add nothing."""
     optimizer = AdamW([*model.named_parameters()], weight_decay=0.0)
-    nothing: Any = [model.layers[0].attention.out.weight.data[:16],  # type: ignore[attr-defined]
-                    model.layers[0].feedforward.contract.weight.data]  # fmt: skip
+    layer: Any = model.layers[0]
+    contract = layer.feedforward.contract
+    nothing = [layer.attention.out.weight.data[:16], contract.weight.data, contract.bias.data]
     for _ in range(250):
+        for array in nothing:
+            array[:] = 0
         loss = ops.cross_entropy(model(cases.ids), cases.targets, ignore=PAD)
         loss.backward()
         optimizer.step(0.01)
-        for weight in nothing:
-            weight[:] = 0
+    for array in nothing:
+        array[:] = 0
 
 
 def write(model: GPT, vocabulary: Vocabulary) -> None:
@@ -268,7 +271,7 @@ def test_a_rank_one_change_is_the_least_of_all_that_move_the_key() -> None:
     """No other change with key D = delta changes the outputs of the keys less."""
     rng = np.random.default_rng(0)
     keys, key, delta = rng.standard_normal((40, 6)), rng.standard_normal(6), rng.standard_normal(3)
-    change = least_change(keys, key, delta)
+    change = rank_one_update(keys, key, delta)
     assert_allclose(key @ change, delta, rtol=1e-10)
     assert np.linalg.matrix_rank(change) == 1
 

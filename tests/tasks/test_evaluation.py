@@ -119,7 +119,7 @@ def test_a_finetuned_model_answers_the_questions_that_it_learned(
 
 
 def test_a_question_with_unknown_characters_is_named(answering: Trained) -> None:
-    with pytest.raises(DataError, match=r"'ß' .*position 11 of 'Where was ßen born"):
+    with pytest.raises(DataError, match=r"'ß' .*position 11, in 'Where was ßen born"):
         answer(answering, ["Where was ßen born?"])
     assert answer(answering, ["Where was ßen born?"], unknown="drop") == answer(
         answering, ["Where was en born?"]

@@ -279,10 +279,10 @@ TABLE: list[tuple[Callable[[], Any], str]] = [
      "rank_for: weights must be one matrix, (T, S); got (2, 2, 2)"),
     (lambda: theory.rank_for(KEYS, 2.0), "rank_for: share must be above 0 and at most 1; got 2.0"),
     (lambda: theory.second_moment(np.ones((0, 3))),
-     "second_moment: keys must be (n, F), n at least 1; got (0, 3)"),
-    (lambda: theory.least_change(np.eye(3), np.zeros(3), np.ones(2)),
-     "least_change: keys must be (n, F), key (F,) and not 0, delta (C,); "
-     "got (3, 3), (3,) and (2,)"),
+     "second_moment: keys must be (n, F) and not all 0; got (0, 3)"),
+    (lambda: theory.rank_one_update(np.eye(3), np.zeros(3), np.ones(2)),
+     "rank_one_update: keys must be (n, F), key (F,) and not 0, delta (C,) and ridge above 0; "
+     "got (3, 3), (3,), (2,) and 0.001"),
     # claim and registry
     (changed(id="b.6"), "a claim's id must be such as S000-b.6, G-01, N-1 or P-1; got 'b.6'"),
     (changed(under_test=()), "S000-b.6: needs corrected and under_test unless it is NOT CHECKABLE"),

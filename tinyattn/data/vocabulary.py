@@ -76,8 +76,8 @@ class Vocabulary:
             form = form_known(text, self.ids)
             convert = f"; convert the text to {form}, the vocabulary's Unicode form"
             raise UnknownCharacter(
-                f"character {character!r} (U+{ord(character):04X}) at position {position} of "
-                f"{text[start : start + 40]!r} is not in the vocabulary of {len(self)} characters"
+                f"character {character!r} (U+{ord(character):04X}) at position {position}, in "
+                f"{text[start : start + 40]!r}, is not in the vocabulary of {len(self)} characters"
                 f"{convert if form else ''}"
             ) from None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+import numpy as np
 
 from tinyattn.cli import options as opt
 from tinyattn.cli.outputs import check_target, spare
@@ -14,6 +15,7 @@ from tinyattn.explore.model_page import sections_of
 from tinyattn.explore.page import explore as page
 from tinyattn.report.progress import Progress
 from tinyattn.tasks.runs import load_run
+from tinyattn.workers import one_thread
 
 
 @click.command()
@@ -27,10 +29,10 @@ def explore(start: Path, texts: tuple[str, ...], out: Path, overwrite: bool) -> 
     """Write a page that shows what a model does with a text.
 
     The page is one HTML file that needs no connection. It shows all heads, the lines from queries
-    to keys, one score taken apart, what each residual stream predicts, the answer without each
-    head, and the generated tokens. Two texts of the same length also show patching: rows of the
-    first text, put into the second. This takes a second. A good result for the quickstart's model:
-    the page has about 120 kB for each text.
+    to keys, the parts of one attention score, what each layer predicts already, the answer without
+    each head, neuron and attention edge, and the generated tokens. Two texts of the same length
+    also show patching: vectors of the first text, put into the second. This takes some seconds. A
+    good result for the quickstart's model: the page has about 130 kB for each text.
 
     \b
     tinyattn explore --text "Where was Nizmel Widmirv born?" --out page.html
@@ -43,7 +45,7 @@ def explore(start: Path, texts: tuple[str, ...], out: Path, overwrite: bool) -> 
     if out.exists() and not overwrite:
         raise click.UsageError(f"{out} exists already; use --overwrite, or another --out")
     trained = load_run(start)
-    with Progress() as bar:
+    with Progress() as bar, one_thread(np):
         sections = sections_of(trained, [typed(text) for text in texts], begin=bar.begin)
     config = trained.model.config
     notes = [f"{start}: {config.attention}, {config.layers} layers of {config.heads} heads, width "

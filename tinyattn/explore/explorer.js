@@ -19,6 +19,7 @@
   const shown = (token) => token.replace(/ /g, "␣").replace(/\n/g, "⏎").replace(/\t/g, "⇥") || "∅";
   const percent = (x) => `${(100 * x).toFixed(1)} %`;
   const number = (x) => (Math.abs(x) < 5e-5 ? "0" : x.toFixed(4));
+  const SMALL = 1e-3;  // a smaller change of a probability gets no strong colour
   const heading = (level, text) => element(`h${level}`, {}, text);
 
   // Arrays come as base64 of deflated bytes.
@@ -113,9 +114,8 @@
       this.parts.readout.setAttribute("aria-live", "polite");
       add("score", heading(3, "One attention score, dimension by dimension"));
       if (d.lens) this.root.append(heading(3, "Lens: the next token that each layer predicts already"), this.lens());
-      if (d.knock) this.root.append(heading(3, "Knock-out of one head"), this.knock());
-      if (this.neurons) this.root.append(heading(3, "Knock-out of one neuron"), this.single());
-      if (d.knock) this.root.append(heading(3, "Knock-out of one attention edge"), this.cut());
+      if (d.knock) this.root.append(heading(3, "Knock-out of one head"), this.headMap(),
+        heading(3, "Knock-out of one neuron"), this.neuronMap(), heading(3, "Knock-out of one attention edge"), this.edgeMap());
       if (d.patch) this.root.append(heading(3, "Patching: one vector of the other text, put into this one"), this.patch());
       if (this.influence) { this.root.append(heading(3, "Influence: on which tokens the logits at a position depend")); add("influence"); }
       if (d.generation) this.root.append(heading(3, "Generation, token by token"), this.generation());
@@ -371,50 +371,78 @@
             return cell;
           })))));
     }
-    // Parts are taken out one by one. Blue: the probability falls; orange and striped: it rises.
-    change(p, most, text, title) {
-      const { base } = this.data.knock, share = (Math.abs(p - base) / (most || 1)).toFixed(3);
+    // Parts are taken out one by one. Blue: the probability falls; striped orange: it rises.
+    changeCell(p, most, text, title) {
+      const { base } = this.data.knock, share = Math.min(1, Math.abs(p - base) / most).toFixed(3);
       const colour = `rgba(var(--${p > base ? "rise" : "heat"}),${share})`;
       return element("td", { class: "cell", title, style: `background:${p > base ? `repeating-linear-gradient(45deg,${colour} 0 2px,transparent 2px 3px)` : colour}` }, text);
     }
     legend(most) {
       const { token, base } = this.data.knock;
-      return `With all parts the next token is ${shown(token)}, probability ${percent(base)}. Blue: it falls, striped orange: it rises, strongest colour: by ${(100 * most).toFixed(1)} points.`;
+      return `With all parts the next token is ${shown(token)}, probability ${percent(base)}. Blue: it falls, striped orange: it rises; the strongest colour is a change by ${(100 * most).toFixed(1)} points.`;
     }
-    knock() {
+    headMap() {
       const { base, heads, layers } = this.data.knock;
-      const most = Math.max(...heads.flat().map((p) => Math.abs(p - base)));
-      return element("div", { class: "scroll knock" }, element("p", { class: "soft" }, `The probability of the next token if the output of one head is set to 0. ${this.legend(most)} A large weight does not mean that a head matters.`),
+      const most = Math.max(SMALL, ...heads.flat().map((p) => Math.abs(p - base)));
+      return element("div", { class: "scroll knock" }, element("p", { class: "soft" }, `The probability of the next token if the output of one head is set to 0. ${this.legend(most)} A large attention weight does not mean that its head matters.`),
         element("table", {}, element("tr", {}, element("th", {}, ""), ...heads[0].map((_, h) => element("th", {}, `head ${h}`))),
-          ...heads.map((rows, l) => element("tr", {}, element("th", {}, layers[l]), ...rows.map((p) => this.change(p, 2 * most, percent(p), number(p)))))));
+          ...heads.map((rows, l) => element("tr", {}, element("th", {}, layers[l]), ...rows.map((p) => this.changeCell(p, most, percent(p), number(p)))))));
     }
-    // A map of the probability without each of many parts, and in words those that change it most.
-    // `maps` have a title, rows of cells {name, p}, and tokens beside the rows and columns, if any.
-    mapped(kind, about, maps) {
-      const { base } = this.data.knock, far = ({ p }) => Math.abs(p - base);
-      const cells = maps.flatMap(({ rows }) => rows.flat()).sort((a, b) => far(b) - far(a));
-      const most = far(cells[0]), label = (text) => element("th", { class: "mono" }, text);
-      return element("div", { class: kind }, element("p", { class: "soft" }, `${about} ${this.legend(most)} The largest changes:`),
-        element("ol", {}, ...cells.slice(0, 5).map(({ name, p }) => element("li", { "data-p": p }, `${name}: ${percent(base)} → ${percent(p)}`))),
-        element("div", { class: "maps" }, ...maps.map(({ title, rows, labels }) => element("div", { class: "scroll" }, element("table", {}, element("caption", {}, title),
-          ...(labels ? [element("tr", {}, label(""), ...labels.map(label))] : []),
-          ...rows.map((row, t) => element("tr", {}, ...(labels ? [label(labels[t])] : []), ...row.map((cell) => this.change(cell.p, most, "", `${cell.name}: ${percent(cell.p)}`)))))))));
-    }
-    single() {
-      return this.mapped("neurons", "Each cell is a neuron of a feed-forward network, 64 in each row; hover for its number.", this.data.knock.layers.map((layer, l) => {
+    neuronMap() {
+      const { layers, why_no_neurons } = this.data.knock;
+      if (!this.neurons) return element("p", { class: "neurons soft" }, why_no_neurons);
+      return this.changeMap("neurons", "Each cell is a neuron of a feed-forward network, 64 in each row.", layers.map((layer, l) => {
         const values = row(this.neurons, l), rows = [];
         values.forEach((p, n) => { (rows[n >> 6] ||= []).push({ name: `${layer} neuron ${n}`, p }); });
         return { title: layer, rows };
       }));
     }
-    cut() {
+    edgeMap() {
       const { layers, why_no_edges } = this.data.knock, { tokens } = this.data;
       if (!this.edges) return element("p", { class: "edges soft" }, why_no_edges);
-      return this.mapped("edges", "One query (row) cannot attend to one key (column), in all heads of a layer. In the last layer only the last query matters.", layers.map((layer, l) => ({
+      const rest = this.S > this.T ? " It still attends to summaries that contain the key." : "";
+      return this.changeMap("edges", `One query (row) cannot attend to one key (column), in all heads of a layer.${rest} In the last layer only the last query matters.`, layers.map((layer, l) => ({
         title: layer, labels: tokens.map(shown),
         rows: tokens.map((query, t) => Array.from(row(this.edges, l, t).subarray(0, t + 1), (p, s) => (
           { name: `${layer} ${t} ${shown(query)} → ${s} ${shown(tokens[s])}`, p }))),
       })));
+    }
+    // A map of the probability without each of many parts, and in words those that change it most.
+    // `maps` have a title, rows of cells {name, p}, and tokens beside rows and columns, if any. A
+    // cell whose p is NaN has no part. Arrow keys move in a map.
+    changeMap(kind, about, maps) {
+      const { base } = this.data.knock, changeOf = ({ p }) => Math.abs(p - base);
+      const cells = maps.flatMap(({ rows }) => rows.flat()).filter(({ p }) => !Number.isNaN(p));
+      cells.sort((a, b) => changeOf(b) - changeOf(a));
+      const most = Math.max(SMALL, ...cells.slice(0, 1).map(changeOf));
+      const say = element("p", { class: "mono soft", "aria-live": "polite" }, "(hover over a cell, or use the arrow keys in a map)");
+      const label = (text) => element("th", { class: "mono" }, text);
+      const drawn = ({ title, rows, labels }) => {
+        let at = [0, 0];
+        const tell = (i, j) => {
+          if (!rows[i] || !rows[i][j]) return;
+          at = [i, j];
+          const { name, p } = rows[i][j];
+          say.textContent = Number.isNaN(p) ? `${name}: no edge` : `${name}: ${percent(base)} → ${percent(p)}`;
+        };
+        const table = element("table", { tabindex: "0", role: "application", "aria-label": `${kind} of ${title}; arrow keys move` }, element("caption", {}, title),
+          ...(labels ? [element("tr", {}, label(""), ...labels.map(label))] : []),
+          ...rows.map((row, i) => element("tr", {}, ...(labels ? [label(labels[i])] : []), ...row.map((cell, j) => {
+            const made = Number.isNaN(cell.p) ? element("td", { title: `${cell.name}: no edge` }) : this.changeCell(cell.p, most, "", `${cell.name}: ${percent(cell.p)}`);
+            made.addEventListener("mouseenter", () => tell(i, j));
+            return made;
+          }))));
+        table.addEventListener("keydown", (event) => {
+          const [down, right] = { ArrowDown: [1, 0], ArrowUp: [-1, 0], ArrowRight: [0, 1], ArrowLeft: [0, -1] }[event.key] || [];
+          if (down === undefined) return;
+          event.preventDefault();
+          tell(at[0] + down, at[1] + right);
+        });
+        return element("div", { class: "scroll" }, table);
+      };
+      return element("div", { class: kind }, element("p", { class: "soft" }, `${about} ${this.legend(most)} The largest changes:`),
+        element("ol", {}, ...cells.slice(0, 5).map(({ name, p }) => element("li", { "data-p": p }, `${name}: ${percent(base)} → ${percent(p)}`))),
+        element("div", { class: "maps" }, ...maps.map(drawn)), say);
     }
     patch() {
       const { why, rows, from, tokens } = this.data.patch;

@@ -7,25 +7,23 @@ positions depend on which; and the tokens that the model generates, with their p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
 import numpy as np
 
-from tinyattn import ops
 from tinyattn.attention import MultiHead
 from tinyattn.attention.block import Call
 from tinyattn.data.text import DataError
+from tinyattn.explore.knockout_maps import knockout_maps, probabilities
 from tinyattn.explore.page import MOST, Section
 from tinyattn.graph import no_grad
 from tinyattn.models import GPT, continuations
-from tinyattn.nn import Hook
 from tinyattn.tasks.evaluation import ANSWER_STEPS, prompt_of
 from tinyattn.tasks.knowledge import Trained
 from tinyattn.tensor import Tensor
-from tinyattn.trace.cases import activations, put, run, without_head
-from tinyattn.trace.knockout import logits_from, without_edges
+from tinyattn.trace.cases import activations, put
 from tinyattn.trace.lens import logits_of, streams
 from tinyattn.trace.measures import Begin, no_bar
 
@@ -33,10 +31,6 @@ TOP = 5
 """Number of likely tokens that are shown at each place."""
 LONGEST_INFLUENCE = 96
 """Largest number of positions for which the influence is computed: it takes a call for each."""
-LONGEST_EDGES = 48
-"""Likewise for attention edges, of which there are T(T + 1)/2 in each layer."""
-CHUNK = 64
-"""Number of neurons without which the model is run at once."""
 
 
 def sections_of(
@@ -66,7 +60,7 @@ def sections_of(
                             f"{min(MOST, model.max_length) - 1}")  # fmt: skip
         made = _generation(trained, ids, min(steps, model.max_length - len(ids)), asks)
         tokens = [vocabulary.characters[i] for i in ids]
-        more = {"generation": made, **_knock(trained, ids, begin), **_lens(trained, ids)}
+        more = {"generation": made, **knockout_maps(trained, ids, begin), **_lens(trained, ids)}
         if before is not None:
             more["patch"] = _patch(trained, *before, ids)
         if len(ids) <= LONGEST_INFLUENCE:
@@ -147,7 +141,7 @@ def _projections(model: GPT, layers: list[int], inputs: list[np.ndarray]) -> dic
 
 def _top(trained: Trained, logits: np.ndarray) -> list[list[Any]]:
     """The most likely tokens with their probabilities."""
-    p = ops.softmax(Tensor(logits, dtype="float64")).numpy()
+    p = probabilities(logits)
     return [[trained.vocabulary.characters[i], round(float(p[i]), 6)] for i in np.argsort(-p)[:TOP]]
 
 
@@ -156,85 +150,6 @@ def _lens(trained: Trained, ids: np.ndarray) -> dict[str, Any]:
     found = activations(trained.model, ids[None], names)
     rows = [[_top(trained, at) for at in logits_of(trained.model, x[0])] for x in found.values()]
     return {"streams": names, "lens": rows}
-
-
-def _knock(trained: Trained, ids: np.ndarray, begin: Begin) -> dict[str, Any]:
-    """The probability of the most likely next token, with all parts and without each one.
-
-    A part is a head, a neuron (L, F), or the attention from a query to a key (L, T, T), where NaN
-    is for later keys.
-    """
-    model = trained.model
-    with no_grad():
-        base = _probabilities(model(ids[None]).numpy()[:, -1])[0]
-    token = int(base.argmax())
-    heads, neurons, layers = [], [], [f"layers.{i}" for i in range(len(model.layers))]
-    F = model.layers[0].feedforward.contract.weight.shape[0]
-    on_step = begin("neurons", F * len(layers))
-    for i, layer in enumerate(model.layers):
-        H, alone = layer.attention.heads, []
-        for h in range(H):
-            with no_grad():
-                logits = model(ids[None], hooks=without_head(i, h, H)).numpy()[:, -1]
-            alone.append(round(float(_probabilities(logits)[0, token]), 6))
-        heads.append(alone)
-        neurons.append(_without_neurons(model, i, ids, on_step)[:, token])
-    edges: Any = "not computed for a Perceiver: its layers attend to latents"
-    if len(ids) > LONGEST_EDGES:
-        edges = f"not computed for more than {LONGEST_EDGES} tokens"
-    elif model.perceiver is None:
-        on_step = begin("attention edges", len(layers))
-        edges = np.stack(
-            [_without_edges(model, i, ids, token, on_step) for i in range(len(layers))]
-        )
-    return {
-        "knock": {"base": round(float(base[token]), 6), "layers": layers, "heads": heads,
-                  "token": trained.vocabulary.characters[token],
-                  **({"why_no_edges": edges} if isinstance(edges, str) else {})},
-        "neurons": np.stack(neurons), **({} if isinstance(edges, str) else {"edges": edges}),
-    }  # fmt: skip
-
-
-def _probabilities(logits: np.ndarray) -> np.ndarray:
-    return ops.softmax(Tensor(logits, dtype="float64")).numpy()
-
-
-def _without_neurons(
-    model: GPT, layer: int, ids: np.ndarray, on_step: Callable[[int], None]
-) -> np.ndarray:
-    """The probabilities of the next token without each neuron of a layer: (F, V)."""
-    name, weight = f"layers.{layer}", model.layers[layer].feedforward.contract.weight.numpy()
-    found = activations(model, ids[None], [name, f"{name}.feedforward.hidden"])
-    x, hidden = (a[0] for a in found.values())  # (T, C), (T, F)
-    rows = []
-    for start in range(0, len(weight), CHUNK):
-        some = slice(start, start + CHUNK)
-        streams = x - hidden.T[some, :, None] * weight[some, None]  # (neurons, T, C)
-        with no_grad():
-            each = Tensor(streams, dtype=model.head.weight.dtype, device=model.device)
-            logits = logits_from(model, layer, each, np.tile(ids, (len(streams), 1)))
-        rows.append(_probabilities(logits.numpy()[:, -1]))
-        on_step(len(streams))
-    return np.concatenate(rows)
-
-
-def _without_edges(
-    model: GPT, layer: int, ids: np.ndarray, token: int, on_step: Callable[[int], None]
-) -> np.ndarray:
-    """The probability of a next token if a query may not attend to a key: (T, T)."""
-    T = len(ids)
-    queries, keys = np.tril_indices(T)
-    cut = np.zeros((len(keys), T, T), bool)
-    cut[np.arange(len(keys)), queries, keys] = True
-
-    def hooks(rows: slice) -> dict[str, Hook]:
-        return {f"layers.{layer}.attention.weights": without_edges(cut[rows])}
-
-    logits = run(model, np.tile(ids, (len(keys), 1)), hooks)[:, -1]
-    found = np.full((T, T), np.nan)
-    found[queries, keys] = _probabilities(logits)[:, token]
-    on_step(1)
-    return found
 
 
 def _patch(trained: Trained, text: str, one: np.ndarray, two: np.ndarray) -> dict[str, Any]:
@@ -281,7 +196,7 @@ def _generation(trained: Trained, ids: np.ndarray, steps: int, asks: bool) -> li
         logits = model(np.append(ids, made)[None]).numpy()[0, len(ids) - 1 :]
     found = []
     for token, at in zip(made, logits, strict=False):
-        p = ops.softmax(Tensor(at, dtype="float64")).numpy()
+        p = probabilities(at)
         likely = [i for i in np.argsort(-p)[:TOP] if i != token]
         others = [[vocabulary.characters[i], round(float(p[i]), 6)] for i in likely]
         found.append({"token": vocabulary.characters[token], "p": round(float(p[token]), 6),

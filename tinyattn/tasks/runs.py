@@ -76,12 +76,15 @@ def load(path: str | Path, *, device: str = "cpu") -> Run:
 
 
 def _runs_near(path: Path) -> list[str]:
-    """The runs in a folder that is no run itself, or one beside it with a similar name."""
-    inside = sorted((str(file.parent) for file in path.glob(f"*/{CHECKPOINT}")),
-                    key=lambda run: ("finetune" not in run, run))  # fmt: skip
-    beside = {file.parent.name: str(file.parent) for file in path.parent.glob(f"*/{CHECKPOINT}")}
-    near = difflib.get_close_matches(path.name, beside, n=1, cutoff=0.75)
-    return inside[:SUGGESTED] or [beside[name] for name in near]
+    """The runs in a folder that is no run itself; else beside it, first one with a similar name."""
+    inside, beside = (sorted((str(file.parent) for file in folder.glob(f"*/{CHECKPOINT}")),
+                             key=lambda run: ("finetune" not in run, run))
+                      for folder in (path, path.parent))  # fmt: skip
+    names = {Path(run).name: run for run in beside}
+    near = difflib.get_close_matches(path.name, names, n=1, cutoff=0.75)
+    if inside or near or not path.is_dir():
+        return inside[:SUGGESTED] or [names[name] for name in near]
+    return beside[:SUGGESTED]  # a folder of data, for example
 
 
 def load_run(path: str | Path, *, device: str = "cpu") -> Trained:

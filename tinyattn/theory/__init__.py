@@ -66,7 +66,7 @@ from tinyattn.theory.repetition import (
     loop,
     table_model,
 )
-from tinyattn.theory.least_change import least_change, second_moment
+from tinyattn.theory.rank_one_update import rank_one_update, second_moment
 from tinyattn.theory.cost import formula_value, letters
 from tinyattn.theory.dependency import dependency_block, dependency_scores, read_arcs
 from tinyattn.theory.finding import Finding
@@ -76,17 +76,17 @@ from tinyattn.theory.remarks import REMARKS, Remark
 from tinyattn.theory.all_claims import CLAIMS, errata, judge_all
 
 __all__ = [
-    "CLAIMS", "REMARKS", "Claim", "Finding", "Lab", "LogitNormal", "Parts", "Remark", "Result",
+    "CLAIMS", "Claim", "Finding", "Lab", "LogitNormal", "Parts", "REMARKS", "Remark", "Result",
     "Trigram", "Verdict", "averaging_error", "averaging_query", "averaging_weight", "beta_needed",
     "closest_copy", "construction_errors", "coordinates", "copying_query", "counted_model",
     "coupled_moments", "de_bruijn_table", "dependency_block", "dependency_scores",
     "distribution_query", "effective_parameters", "enumerated_moments", "errata", "family_query",
     "first_repeat", "formula_value", "head_weights", "imbalance", "jacobian", "judge", "judge_all",
-    "largest_move", "lead_needed", "least_change", "lengthened", "letters", "loop", "merged_matrix",
+    "largest_move", "lead_needed", "lengthened", "letters", "loop", "merged_matrix",
     "merged_weights", "moments_at", "noisy_keys", "normal_keys", "oblique_projector", "one_head",
     "one_head_law", "orthonormal", "orthonormal_singular_value", "parts", "projector", "query_of",
-    "rank_for", "read_arcs", "repelling_query", "score_scale", "score_variance", "second_moment",
-    "self_attention", "self_weight", "singular_values", "stratified_lengths", "table_model",
-    "total_variance", "truncated", "two_head_law", "two_heads", "weight_bounds", "weights_of",
-    "window_bound",
+    "rank_for", "rank_one_update", "read_arcs", "repelling_query", "score_scale", "score_variance",
+    "second_moment", "self_attention", "self_weight", "singular_values", "stratified_lengths",
+    "table_model", "total_variance", "truncated", "two_head_law", "two_heads", "weight_bounds",
+    "weights_of", "window_bound",
 ]  # fmt: skip

@@ -24,7 +24,6 @@ from tinyattn.names import nearest
 from tinyattn.tasks.evaluation import Score, answer
 from tinyattn.tasks.knowledge import Trained
 from tinyattn.tasks.runs import run_files
-from tinyattn.theory import least_change
 from tinyattn.trace.cases import Cases, activations, cases_of, form_of, names_in, run
 from tinyattn.training import checkpoint
 from tinyattn.training.checkpoint import CHECKPOINT
@@ -164,6 +163,8 @@ def edited(model: GPT, case: Cases, place: str, known: Cases) -> GPT:
     Raises: DataError if nobody in `known` is from `place`.
     Source: ROME, Meng and others 2022, equation 2. Differs: there gradient descent finds δ
     """
+    from tinyattn.theory import rank_one_update  # here, since it takes a while to load
+
     from_there = np.array([answer == place for answer in known.answers])
     if not from_there.any():
         near = nearest(place, {*known.answers}, otherwise=False)
@@ -177,7 +178,7 @@ def edited(model: GPT, case: Cases, place: str, known: Cases) -> GPT:
     changed = copy.deepcopy(model)
     linear = changed.layers[last].feedforward.contract
     delta = streams[from_there].mean(0) - stream
-    weight = linear.weight.numpy() + least_change(keys, key, delta)
+    weight = linear.weight.numpy() + rank_one_update(keys, key, delta)
     linear.weight.data = linear.weight.like(weight).data
     return changed
 

@@ -24,7 +24,7 @@ from tinyattn.trace.lens import logits_of
 from tinyattn.workers import side_by_side
 
 NEURONS = 64
-"""Neurons of the last layer that are taken out in one matrix product."""
+"""Neurons that are taken out in one matrix product."""
 
 
 class Loss(NamedTuple):
@@ -83,17 +83,27 @@ def neurons(model: GPT, cases: Cases, on_step: Step = lambda count: None) -> np.
     begins = np.flatnonzero(np.diff(np.nonzero(at)[0], prepend=-1))  # of each case, in x
     targets = cases.targets[at]
 
-    def without(chosen: np.ndarray) -> np.ndarray:
-        streams = x - hidden.T[chosen][:, :, None] * weight[chosen][:, None]  # (neurons, P, C)
-        wrong = logits_of(model, streams).argmax(-1) != targets
-        on_step(len(chosen))
+    def without(chosen: slice) -> np.ndarray:
+        wrong = logits_of(model, streams_without(x, hidden, weight, chosen)).argmax(-1) != targets
+        on_step(len(wrong))
         found: np.ndarray = np.logical_or.reduceat(wrong, begins, axis=1).sum(-1)
         return found
 
     F = hidden.shape[1]
-    groups = [np.arange(start, min(start + NEURONS, F)) for start in range(0, F, NEURONS)]
+    groups = [slice(start, start + NEURONS) for start in range(0, F, NEURONS)]
     xp = get_device(model.device).xp
     return np.stack([*lost, np.concatenate([*side_by_side(xp, without, groups)])])
+
+
+def streams_without(
+    x: np.ndarray, hidden: np.ndarray, weight: np.ndarray, chosen: slice
+) -> np.ndarray:
+    """The residual stream without each of some neurons.
+
+    Shapes: x (P, C), hidden (P, F), weight of the second map (F, C) -> (neurons, P, C)
+    """
+    found: np.ndarray = x - hidden.T[chosen, :, None] * weight[chosen, None]
+    return found
 
 
 def _neurons_before(model: GPT, cases: Cases, layer: int, on_step: Step) -> np.ndarray:
@@ -156,7 +166,8 @@ def _loss(model: GPT, cases: Cases, before: np.ndarray, name: str, hook: dict[st
 def without_edges(cut: np.ndarray) -> Hook:
     """A hook that sets attention weights to 0 where `cut` is True, and the sum of a row to 1 again.
 
-    This gives the same weights as a mask. A type may have more keys than positions; they stay.
+    This gives the same weights as a mask, unless no other weight is above 0; then the row is 0. A
+    type may have more keys than positions; they stay.
     """
 
     def hook(weights: Tensor) -> Tensor:

@@ -21,6 +21,7 @@ from tinyattn.trace.edit import together, try_edits
 from tinyattn.trace.lens import lens
 from tinyattn.trace.patching import patching
 from tinyattn.trace.probe import probe
+from tinyattn.workers import one_thread
 
 Found = dict[str, Any]
 Begin = Callable[[str, int], Callable[[int], None]]
@@ -123,13 +124,14 @@ def trace(
     Returns: the number of cases, those correct, and the result of each part; a part that this
         attention type does not allow has {"refused": reason}.
     """
-    correct = cases.correct(run(trained.model, cases.ids))
-    found: Found = {"cases": len(cases.ids), "correct": int(correct.sum())}
-    for part in parts:
-        try:
-            found[part] = PARTS[part](
-                trained, cases, known=known, seed=seed, begin=begin, edits=edits
-            )
-        except NoActivation as error:
-            found[part] = {"refused": str(error)}
+    with one_thread(np):  # small products: two threads of BLAS would wait for each other
+        correct = cases.correct(run(trained.model, cases.ids))
+        found: Found = {"cases": len(cases.ids), "correct": int(correct.sum())}
+        for part in parts:
+            try:
+                found[part] = PARTS[part](
+                    trained, cases, known=known, seed=seed, begin=begin, edits=edits
+                )
+            except NoActivation as error:
+                found[part] = {"refused": str(error)}
     return found

@@ -100,7 +100,8 @@ def load(path: str | Path) -> Checkpoint:
         # The last two are for a dtype that NumPy does not have, such as bfloat16; another package
         # may have added it.
         raise CheckpointError(
-            f"{path}: not a checkpoint, or damaged: {str(error).splitlines()[0]}"
+            f"{path}: not a checkpoint, or damaged: {str(error).splitlines()[0]}; name a run "
+            "folder, or its checkpoint"
         ) from error
     if older := [key for key in header if key.startswith("tinyattn-") and key != FORMAT]:
         raise CheckpointError(
