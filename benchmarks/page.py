@@ -18,6 +18,8 @@ from playwright.sync_api import sync_playwright
 from tinyattn.explore import explore
 
 T, LAYERS, HEADS, TIMES = 512, 4, 8, 5
+LIMITS = {"first paint": 2000, "click on a query": 50, "click on a head": 50}
+"""Milliseconds."""
 PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
 READY = "document.querySelector('.tinyattn').dataset.ready === 'yes'"
 CLICK = """(button) => {
@@ -47,7 +49,7 @@ def measured(browser: Any, file: Path) -> dict[str, float]:
 
 
 def main() -> None:
-    """Print medians."""
+    """Print medians; the exit status is 1 if one is above its limit."""
     page = explore([f"t{i}" for i in range(T)], causal_weights())
     print(f"{T} positions, {LAYERS} layers of {HEADS} heads: {len(page.encode()) / 1e6:.1f} MB")
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
@@ -57,8 +59,11 @@ def main() -> None:
             executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
         )
         rows = [measured(browser, file) for _ in range(TIMES)]
-        for name in rows[0]:
-            print(f"{name:17} {statistics.median(row[name] for row in rows):6.0f} ms")
+        medians = {name: statistics.median(row[name] for row in rows) for name in rows[0]}
+    for name, median in medians.items():
+        print(f"{name:17} {median:6.0f} ms")
+    if too_slow := [name for name, limit in LIMITS.items() if medians[name] > limit]:
+        raise SystemExit(f"above the limits {LIMITS}: {', '.join(too_slow)}")
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ FIGURES = Path(__file__).parent
 TEXTS = "Where was Nizmel Widmirv born?", "Where was Zulmob Vatvurv born?"
 VIEWS = {  # file: width, height, colour scheme, scrolled to this heading
     "explore_light": (1200, 1060, "light", ""),
-    "explore_dark": (1200, 900, "dark", "One attention score, dimension by dimension"),
+    "explore_dark": (1200, 900, "dark", "Lens: the next token that each layer predicts already"),
     "explore_narrow": (360, 1100, "light", ""),
 }
 
@@ -46,7 +46,7 @@ def shot(browser: Any, page: Path, name: str) -> None:
         section.get_by_text(heading, exact=True).evaluate("(node) => node.scrollIntoView()")
     file = FIGURES / f"{name}.png"
     tab.screenshot(path=file)
-    Image.open(file).convert("RGB").quantize(64).save(file, optimize=True)
+    Image.open(file).convert("RGB").quantize(256).save(file, optimize=True)
     print(file, file.stat().st_size)
 
 
@@ -67,7 +67,7 @@ def main() -> None:
     subprocess.run([sys.executable, "-m", "tinyattn", "trace", world / "birth_dev.tsv", "--train",
                     world / "birth_train.tsv", "--from", runs / "finetune", "--picture", picture],
                    check=True, stdout=subprocess.DEVNULL)  # fmt: skip
-    Image.open(picture).convert("RGB").quantize(64).save(picture, optimize=True)
+    Image.open(picture).convert("RGB").quantize(256).save(picture, optimize=True)
     print(picture, picture.stat().st_size)
 
 

@@ -155,7 +155,10 @@
           if (w > largest) largest = w;
         }
       }
-      peak.forEach((w, at) => image.data.set([r, g, b, 255 * w / (largest || 1)], 4 * at));
+      for (let at = 0; at < peak.length; at++) {
+        image.data[4 * at] = r; image.data[4 * at + 1] = g; image.data[4 * at + 2] = b;
+        image.data[4 * at + 3] = 255 * peak[at] / (largest || 1);
+      }
       canvas.getContext("2d").putImageData(image, 0, 0);
       return largest;
     }
@@ -386,7 +389,7 @@
       const most = Math.max(SMALL, ...heads.flat().map((p) => Math.abs(p - base)));
       return element("div", { class: "scroll knock" }, element("p", { class: "soft" }, `The probability of the next token if the output of one head is set to 0. ${this.legend(most)} A large attention weight does not mean that its head matters.`),
         element("table", {}, element("tr", {}, element("th", {}, ""), ...heads[0].map((_, h) => element("th", {}, `head ${h}`))),
-          ...heads.map((rows, l) => element("tr", {}, element("th", {}, layers[l]), ...rows.map((p) => this.changeCell(p, most, percent(p), number(p)))))));
+          ...heads.map((rows, l) => element("tr", {}, element("th", {}, layers[l]), ...rows.map((p) => this.changeCell(p, 2 * most, percent(p), number(p)))))));
     }
     neuronMap() {
       const { layers, why_no_neurons } = this.data.knock;

@@ -52,7 +52,8 @@ def trace(
     finetuning did not have. lens: what each layer predicts. attribution: what each part adds to
     the logit. heads, neurons, edges: what is lost without a part. patching: states of another
     person. probe: where the answer can be read off. edits: one matrix changed so that a person
-    moves. For the model of the quickstart this takes half a minute; `neurons` takes most of it.
+    moves. For the model of the quickstart this takes less than a minute; `neurons` takes most of
+    it.
 
     \b
     tinyattn trace
