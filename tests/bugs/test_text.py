@@ -78,7 +78,7 @@ def test_an_unknown_character_is_named_with_its_position_and_the_vocabulary(
         for part in (f"'{character}'", f"position {position}", "vocabulary of 3", "--unknown drop"):
             assert part in outcome.stderr
     vocabulary = Vocabulary.from_text(CORPUS)
-    with pytest.raises(DataError, match=f"position {position} of"):
+    with pytest.raises(DataError, match=f"position {position}, in"):
         vocabulary.encode(prompt)
     assert vocabulary.decode(vocabulary.encode(prompt, unknown="drop")) == vocabulary.known(prompt)
 
