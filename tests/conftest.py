@@ -1,6 +1,7 @@
 """For all tests: repeatable Hypothesis runs, and the devices on which tests run."""
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +10,9 @@ from hypothesis import Phase, settings
 
 from tinyattn.backend import Device, register
 from tinyattn.parallel.threads import one_blas_thread
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as for `pytest &` in a script
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # so that tests can send Ctrl-C
 
 if os.environ.get("TINYATTN_CUDA_ON_CPU"):  # python tests/cuda_on_cpu
     import cuda_on_cpu
