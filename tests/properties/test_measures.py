@@ -261,6 +261,8 @@ def test_a_probe_reads_what_is_linear_and_nothing_else() -> None:
     labels, x = rng.integers(3, size=90), rng.standard_normal((90, 20))
     x[:, :3] += 4 * np.eye(3)[labels]
     assert (ridge(x[:60], labels[:60], x[60:], 3) == labels[60:]).mean() > 0.9
+    found = [ridge(x[:60] + far, labels[:60], x[60:] + far, 3) for far in (0, 1000)]
+    assert_array_equal(*found)  # a vector that is added to all rows does not matter
     noise = rng.standard_normal((90, 20))
     assert (ridge(noise[:60], labels[:60], noise[60:], 3) == labels[60:]).mean() < 0.6
     common = np.bincount(labels[:60]).argmax()  # rows that are all equal say nothing
