@@ -3,15 +3,13 @@
 from typing import Any
 
 import numpy as np
-import pytest
 from numpy.testing import assert_allclose
 from tiny import CONTEXT, TINY, every_type, ids_of, tiny
 
 from tinyattn import Tensor, no_grad, ops
-from tinyattn.attention import ATTENTION, MultiHead
 from tinyattn.attention.block import Call
 from tinyattn.explore.knockout_maps import edge_map, head_map, neuron_map, why_no_edges
-from tinyattn.models import GPT, GPTConfig
+from tinyattn.models import GPT
 from tinyattn.trace.measures import no_bar
 
 STEP = no_bar("", 0)
@@ -81,32 +79,6 @@ def by_hand(model: GPT, ids: np.ndarray, cut: int, t: int, s: int) -> tuple[floa
             x = x + block.out(y.swapaxes(1, 2).reshape(*x.shape))
             x = x + layer.feedforward(layer.norm_2(x))
         return float(ops.softmax(model.head(model.norm(x))[0, -1])[TOKEN].item()), was
-
-
-def test_without_an_edge_the_key_is_masked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also in the first of two layers; a query that has no key left gets 0."""
-    calls: list[int] = []
-    cut: tuple[int, int, int] = 0, 0, 0
-
-    class Masked(MultiHead):
-        def attend(self, q: Tensor, k: Tensor, v: Tensor, call: Any) -> Tensor:
-            allowed = np.ones((CONTEXT, CONTEXT), bool)
-            if len(calls) % 2 == cut[0]:
-                allowed[cut[1:]] = False
-            calls.append(1)
-            return super().attend(q, k, v, call._replace(allowed=allowed))
-
-    model, ids = tiny(), ids_of(CONTEXT)
-    model.astype("float64")
-    found = edge_map(model, ids, TOKEN, STEP)
-    monkeypatch.setitem(ATTENTION, "masked", Masked)
-    masked = GPT(GPTConfig(**TINY, attention="masked"))
-    masked.astype("float64")
-    for name, parameter in masked.named_parameters():
-        parameter.data = model.state()[name].copy()
-    for layer, t, s in np.argwhere(~np.isnan(found)):
-        cut = int(layer), int(t), int(s)
-        assert_allclose(found[layer, t, s], probability(masked, ids), rtol=1e-8)
 
 
 def test_long_texts_have_no_map_of_edges() -> None:

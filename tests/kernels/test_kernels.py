@@ -30,8 +30,8 @@ ULPS = {"float32": 8, "float64": 4096}  # of float64, together about 1e-12
 NUDGE = 2.0**-24
 """The relative change of values, to measure the effect of a rounding error."""
 
-# Once in some 100,000 calls OpenBLAS computed with what lies beyond an array, and NumPy warned of
-# it, although every number of the product was right (as in numpy/numpy#24067).
+# Once NumPy warned of an invalid value in a product of finite numbers, and not when the same call
+# was repeated (as in numpy/numpy#24067, an error of OpenBLAS). Here all numbers are compared.
 pytestmark = pytest.mark.filterwarnings("ignore:invalid value encountered in matmul")
 
 Function = Callable[..., Any]

@@ -83,7 +83,7 @@ class Commands(click.Group):
             fail(str(error), 1)
         except UnknownCharacter as error:
             can_drop = option_for("unknown", self.commands[ctx.invoked_subcommand or ""])
-            joint = ", or" if "; " in str(error) else ";"
+            joint = ", or" if error.remedy else ";"
             fail(f"{error}{f'{joint} use --unknown drop to leave it out' if can_drop else ''}", 1)
         except (DataError, CheckpointError, ScoresError, TrainingFailed, NoActivation) as error:
             fail(str(error), 1)

@@ -67,11 +67,8 @@ def named_attention(ctx: click.Context, parameter: click.Parameter, value: Any) 
             with wrong("--attention"):
                 found = attention_in(module)
                 if name not in found:
-                    hint = (
-                        nearest(name, found)
-                        if found
-                        else "; derive a class from MultiHead or AttentionBlock"
-                    )
+                    derive = "; derive a class from MultiHead or AttentionBlock"
+                    hint = nearest(name, found) if found else derive
                     raise ValueError(f"{module} has no attention type {name!r}{hint}")
                 _check_methods(f"{module}:{name}")
                 options = parse_attention(text, ATTENTION)[1]

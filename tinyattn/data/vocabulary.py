@@ -19,7 +19,14 @@ MASK_CHARACTER = "\u2047"  # a double question mark; its id is 1
 
 
 class UnknownCharacter(DataError):
-    """A text has a character that is not in the vocabulary."""
+    """A text has a character that is not in the vocabulary.
+
+    Args: remedy: what the user can do, if there is something.
+    """
+
+    def __init__(self, problem: str, remedy: str = "") -> None:
+        super().__init__(f"{problem}; {remedy}" if remedy else problem)
+        self.remedy = remedy
 
 
 class Vocabulary:
@@ -74,11 +81,10 @@ class Vocabulary:
             position = text.index(character) + 1
             start = max(0, position - 20)
             form = form_known(text, self.ids)
-            convert = f"; convert the text to {form}, the vocabulary's Unicode form"
             raise UnknownCharacter(
                 f"character {character!r} (U+{ord(character):04X}) at position {position}, in "
-                f"{text[start : start + 40]!r}, is not in the vocabulary of {len(self)} characters"
-                f"{convert if form else ''}"
+                f"{text[start : start + 40]!r}, is not in the vocabulary of {len(self)} characters",
+                f"convert the text to {form}, the vocabulary's Unicode form" if form else "",
             ) from None
 
     def known(self, text: str) -> str:

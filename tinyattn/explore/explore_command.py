@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-import numpy as np
 
 from tinyattn.cli import options as opt
 from tinyattn.cli.outputs import check_target, spare
@@ -15,7 +14,6 @@ from tinyattn.explore.model_page import sections_of
 from tinyattn.explore.page import explore as page
 from tinyattn.report.progress import Progress
 from tinyattn.tasks.runs import load_run
-from tinyattn.workers import one_thread
 
 
 @click.command()
@@ -45,7 +43,7 @@ def explore(start: Path, texts: tuple[str, ...], out: Path, overwrite: bool) -> 
     if out.exists() and not overwrite:
         raise click.UsageError(f"{out} exists already; use --overwrite, or another --out")
     trained = load_run(start)
-    with Progress() as bar, one_thread(np):
+    with Progress() as bar:
         sections = sections_of(trained, [typed(text) for text in texts], begin=bar.begin)
     config = trained.model.config
     notes = [f"{start}: {config.attention}, {config.layers} layers of {config.heads} heads, width "

@@ -20,6 +20,7 @@
   const percent = (x) => `${(100 * x).toFixed(1)} %`;
   const number = (x) => (Math.abs(x) < 5e-5 ? "0" : x.toFixed(4));
   const SMALL = 1e-3;  // a smaller change of a probability gets no strong colour
+  const ARROWS = { ArrowDown: [1, 0], ArrowUp: [-1, 0], ArrowRight: [0, 1], ArrowLeft: [0, -1] };  // rows down, columns right
   const heading = (level, text) => element(`h${level}`, {}, text);
 
   // Arrays come as base64 of deflated bytes.
@@ -193,7 +194,7 @@
         }
       }
       this.controls();
-      if (heads) { this.picture(); if (this.influence) this.map(); }
+      if (heads) { this.picture(); if (this.influence) this.influenceMap(); }
       this.marks();
       this.lines();
       this.readout();
@@ -269,7 +270,7 @@
         tell(t, s);
       });
       canvas.addEventListener("keydown", (event) => {
-        const [down, right] = { ArrowDown: [1, 0], ArrowUp: [-1, 0], ArrowRight: [0, 1], ArrowLeft: [0, -1] }[event.key] || [];
+        const [down, right] = ARROWS[event.key] || [];
         if (down === undefined) return;
         event.preventDefault();
         const t = Math.min(this.T - 1, Math.max(0, (this.chosen()[0] ?? 0) + down));
@@ -436,7 +437,7 @@
             return made;
           }))));
         table.addEventListener("keydown", (event) => {
-          const [down, right] = { ArrowDown: [1, 0], ArrowUp: [-1, 0], ArrowRight: [0, 1], ArrowLeft: [0, -1] }[event.key] || [];
+          const [down, right] = ARROWS[event.key] || [];
           if (down === undefined) return;
           event.preventDefault();
           tell(at[0] + down, at[1] + right);
@@ -455,14 +456,15 @@
         element("table", {}, element("tr", {}, element("th", {}, ""), ...this.data.tokens.map((t) => element("th", { class: "mono" }, shown(t)))),
           ...rows.map((gaps, i) => element("tr", {}, element("th", {}, this.data.streams[i]), ...gaps.map((gap) => this.heat(gap, (100 * gap).toFixed(0).replace(/^-0$/, "0"), number(gap)))))));
     }
-    map() {
+    influenceMap() {
       const [T, S] = this.influence.shape;
-      const canvas = element("canvas", { class: "matrix", role: "img", style: `width:${Math.min(300, 6 * S)}px`, "aria-label": `row = position, column = position that it depends on; ${this.influence.values.reduce((a, b) => a + b, 0)} of ${T * S} pairs` });
+      const pairs = `${this.influence.values.reduce((a, b) => a + b, 0)} of ${T * S} pairs`;
+      const canvas = element("canvas", { class: "matrix", role: "img", style: `width:${Math.min(300, 6 * S)}px`, "aria-label": `row = position, column = position that it depends on; ${pairs}` });
       Object.assign(canvas, { width: S, height: T });
       const context = canvas.getContext("2d");
       context.fillStyle = `rgb(${getComputedStyle(this.theme.root).getPropertyValue("--heat")})`;
       this.influence.values.forEach((yes, at) => { if (yes) context.fillRect(at % S, Math.floor(at / S), 1, 1); });
-      this.parts.influence.replaceChildren(element("p", { class: "soft" }, `Each token was changed once. Coloured: the logits at this position (row) depend on the token at that position (column): ${this.influence.values.reduce((a, b) => a + b, 0)} of ${T * S} pairs`), canvas);
+      this.parts.influence.replaceChildren(element("p", { class: "soft" }, `Each token was changed once. Coloured: the logits at this position (row) depend on the token at that position (column): ${pairs}`), canvas);
     }
     generation() {
       return element("div", { class: "scroll generation" }, element("p", { class: "soft" }, "Greedy: the most likely token at each step."), element("table", {}, element("tr", {}, element("th", {}, "step"), element("th", {}, "token"), element("th", {}, "probability"), element("th", {}, "other likely tokens")),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from tinyattn.nn import Hook
 from tinyattn.tasks.knowledge import Trained
 from tinyattn.tensor import Tensor
 from tinyattn.trace.cases import activations, run, without_head
-from tinyattn.trace.knockout import NEURONS, logits_from, streams_without, without_edges
+from tinyattn.trace.knockout import NEURONS, Step, logits_from, streams_without, without_edges
 from tinyattn.trace.lens import logits_of
 from tinyattn.trace.measures import Begin
 
@@ -22,8 +21,6 @@ LONGEST_NEURONS = 96
 """Largest number of positions for the map of neurons: each neuron takes a call of a layer."""
 LONGEST_EDGES = 48
 """Likewise for attention edges, of which there are up to T(T + 1)/2 in each layer."""
-
-Step = Callable[[int], None]
 
 
 def knockout_maps(trained: Trained, ids: np.ndarray, begin: Begin) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from tinyattn.tensor import Tensor
 from tinyattn.trace.cases import activations, put
 from tinyattn.trace.lens import logits_of, streams
 from tinyattn.trace.measures import Begin, no_bar
+from tinyattn.workers import one_thread
 
 TOP = 5
 """Number of likely tokens that are shown at each place."""
@@ -53,30 +54,33 @@ def sections_of(
     asks = trained.recipe.data.objective == "span"
     found: list[Section] = []
     before: tuple[str, np.ndarray] | None = None
-    for text in texts:
-        ids = prompt_of(vocabulary, text) if asks else vocabulary.encode(text)
-        if not 0 < len(ids) < min(MOST, model.max_length):
-            raise DataError(f"the text {text[:40]!r} has {len(ids)} tokens; it must have 1 to "
-                            f"{min(MOST, model.max_length) - 1}")  # fmt: skip
-        made = _generation(trained, ids, min(steps, model.max_length - len(ids)), asks)
-        tokens = [vocabulary.characters[i] for i in ids]
-        more = {"generation": made, **knockout_maps(trained, ids, begin), **_lens(trained, ids)}
-        if before is not None:
-            more["patch"] = _patch(trained, *before, ids)
-        if len(ids) <= LONGEST_INFLUENCE:
-            more["influence"] = _influence(model, ids)
-        answer = "".join(step["token"] for step in made)
-        first = f"{100 * made[0]['p']:.1f} %" if made else ""
-        mask = vocabulary.characters[vocabulary.mask]
-        change = np.abs(np.array(more["knock"]["heads"]) - more["knock"]["base"])
-        layer, head = (int(i) for i in np.unravel_index(change.argmax(), change.shape))
-        about = {"start": [layer, head], "summary": (
-            f"The model continues with: {answer} (first token {first}). Of all heads, head {head} "
-            f"of layers.{layer} changes this probability most if it is taken out. "
-            f"{mask} is MASK, which ends a question and an answer; ␣ is a space."
-        )}  # fmt: skip
-        found += _layers(trained, text, tokens, ids, more, about)
-        before = text, ids
+    with one_thread(np):  # small products: threads of BLAS would wait for each other
+        for text in texts:
+            ids = prompt_of(vocabulary, text) if asks else vocabulary.encode(text)
+            if not 0 < len(ids) < min(MOST, model.max_length):
+                raise DataError(f"the text {text[:40]!r} has {len(ids)} tokens; it must have 1 to "
+                                f"{min(MOST, model.max_length) - 1}")  # fmt: skip
+            made = _generation(trained, ids, min(steps, model.max_length - len(ids)), asks)
+            tokens = [vocabulary.characters[i] for i in ids]
+            more = {"generation": made, **knockout_maps(trained, ids, begin), **_lens(trained, ids)}
+            if before is not None:
+                more["patch"] = _patch(trained, *before, ids)
+            if len(ids) <= LONGEST_INFLUENCE:
+                more["influence"] = _influence(model, ids)
+            answer = "".join(step["token"] for step in made)
+            first = f"{100 * made[0]['p']:.1f} %" if made else ""
+            mask = vocabulary.characters[vocabulary.mask]
+            change = np.abs(np.array(more["knock"]["heads"]) - more["knock"]["base"])
+            layer, head = (int(i) for i in np.unravel_index(change.argmax(), change.shape))
+            about: dict[str, Any] = {"summary": (
+                f"The model continues with: {answer} (first token {first}). Of all heads, head "
+                f"{head} of layers.{layer} changes this probability most if it is taken out. "
+                f"{mask} is MASK, which ends a question and an answer; ␣ is a space."
+            )}  # fmt: skip
+            if model.perceiver is None:  # else the layers are in several sections
+                about["start"] = [layer, head]
+            found += _layers(trained, text, tokens, ids, more, about)
+            before = text, ids
     return found
 
 
@@ -106,8 +110,6 @@ def _layers(
             arrays = _projections(model, here, [kept[inputs[i]] for i in here])
         else:
             arrays["more"] = {"why_no_q": "Queries and keys are not shown for a Perceiver."}
-        if len(here) < len(names):
-            about = {**about, "start": [0, 0]}
         extra = arrays.pop("more", {}) | about | (more if here[-1] == last else {})
         title = text if len(here) == len(names) else f"{text} ({', '.join(names[i] for i in here)})"
         found.append(Section(queries, np.stack([weights[i] for i in here]), title=title,

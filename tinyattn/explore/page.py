@@ -49,7 +49,8 @@ class Section:
         out: output projections (L, H·E, C). With them, the page shows the length of v W_o, and
             without them that of v.
         scale: factor of the scores, one for all layers or one for each; default 1/√D.
-        more: other views, for explorer.js: lens, knock-out, patching, influence, generation.
+        more: other views, for explorer.js: lens, knock-out, patching, influence,
+            generation; the layer and head to show first.
     Raises: ExploreError if shapes do not fit, or a row of weights is neither 0 nor of sum 1.
     """
 

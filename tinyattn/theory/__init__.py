@@ -76,7 +76,7 @@ from tinyattn.theory.remarks import REMARKS, Remark
 from tinyattn.theory.all_claims import CLAIMS, errata, judge_all
 
 __all__ = [
-    "CLAIMS", "Claim", "Finding", "Lab", "LogitNormal", "Parts", "REMARKS", "Remark", "Result",
+    "CLAIMS", "REMARKS", "Claim", "Finding", "Lab", "LogitNormal", "Parts", "Remark", "Result",
     "Trigram", "Verdict", "averaging_error", "averaging_query", "averaging_weight", "beta_needed",
     "closest_copy", "construction_errors", "coordinates", "copying_query", "counted_model",
     "coupled_moments", "de_bruijn_table", "dependency_block", "dependency_scores",

@@ -46,9 +46,7 @@ def pairs_of(cases: Cases, correct: np.ndarray, rng: np.random.Generator, most: 
     return np.array(found, int).reshape(-1, 2)[order]
 
 
-def patching(
-    model: GPT, cases: Cases, *, seed: int = 0, most: int = 100
-) -> list[Patch]:  # fmt: skip
+def patching(model: GPT, cases: Cases, *, seed: int = 0, most: int = 100) -> list[Patch]:
     """Patch each part of the question, and each letter of a name, in each residual stream.
 
     At the MASK also what the attention and the feed-forward network of each layer add.
@@ -75,9 +73,7 @@ def patching(
     for name in names + adders:
         for part, mask in parts.items() if name in names else [("MASK", parts["MASK"])]:
 
-            def hooks(
-                at: slice, name: str = name, mask: np.ndarray = mask
-            ) -> dict[str, Hook]:  # fmt: skip
+            def hooks(at: slice, name: str = name, mask: np.ndarray = mask) -> dict[str, Hook]:
                 return {name: put(values[name][at], mask[at])}
 
             logits = run(model, of_b.ids, hooks)

@@ -21,9 +21,8 @@ PENALTIES = 10.0 ** np.arange(-3, 4)
 """The ridge penalties that are tried, as multiples of the mean eigenvalue."""
 TINY = 1e-12
 """In place of this mean where all rows are equal, as in the embedding of MASK."""
-
-
 SHUFFLES = 5
+"""Number of probes by which chance is measured."""
 
 
 class ProbeRow(NamedTuple):

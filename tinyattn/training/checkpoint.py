@@ -99,9 +99,9 @@ def load(path: str | Path) -> Checkpoint:
     except (OSError, SafetensorError, ValueError, TypeError, AttributeError) as error:
         # The last two are for a dtype that NumPy does not have, such as bfloat16; another package
         # may have added it.
+        other = "" if path.suffix == ".safetensors" else "; name a run folder, or its checkpoint"
         raise CheckpointError(
-            f"{path}: not a checkpoint, or damaged: {str(error).splitlines()[0]}; name a run "
-            "folder, or its checkpoint"
+            f"{path}: not a checkpoint, or damaged: {str(error).splitlines()[0]}{other}"
         ) from error
     if older := [key for key in header if key.startswith("tinyattn-") and key != FORMAT]:
         raise CheckpointError(

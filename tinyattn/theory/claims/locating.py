@@ -12,6 +12,7 @@ import numpy as np
 from tinyattn import ops
 from tinyattn.nn import FeedForward, Hooks
 from tinyattn.theory.claim import CONDITIONAL, FALSE, OPEN, TRUE, Claim
+from tinyattn.theory.claims.extraction import INVERTED
 from tinyattn.theory.finding import NEARLY, Finding, at_most, equal, every, fact
 from tinyattn.theory.lab import Lab, Real, Whole
 from tinyattn.theory.rank_one_update import RIDGE, rank_one_update, second_moment
@@ -20,8 +21,6 @@ WIDTH = 4
 """The number of elements of an output."""
 HARDLY = 1e-12
 """A ridge that hardly matters."""
-INVERTED = 1e-8
-"""Like EXACT, for results of the inverse of a matrix that may be nearly singular."""
 
 
 def normal(lab: Lab, *shape: int) -> np.ndarray:
