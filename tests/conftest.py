@@ -11,15 +11,18 @@ from hypothesis import Phase, settings
 from tinyattn.backend import Device, register
 from tinyattn.parallel.threads import one_blas_thread
 
-if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as for `pytest &` in a script
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # so that tests can send Ctrl-C
-
 if os.environ.get("TINYATTN_CUDA_ON_CPU"):  # python tests/cuda_on_cpu
     import cuda_on_cpu
 
     cuda_on_cpu.start()
 
 from gpu import there_is_one
+
+# A program that a test starts ignores the signals that are ignored here, as in `nohup pytest &`. It
+# does not if they have a handler, and then tests can send them.
+for number in {signal.SIGINT, getattr(signal, "SIGHUP", signal.SIGINT)}:
+    if signal.getsignal(number) == signal.SIG_IGN:
+        signal.signal(number, lambda number, frame: None)
 
 GPU = [pytest.param("cuda", marks=pytest.mark.gpu)] if there_is_one() else []
 
