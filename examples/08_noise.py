@@ -6,7 +6,7 @@ python examples/08_noise.py
 import numpy as np
 
 from tinyattn import Tensor
-from tinyattn.theory import averaging_query, noisy_keys, one_head, one_head_law
+from tinyattn.theory import averaging_query, noisy_keys, one_head, one_head_distribution
 
 a, b, draws, bins = 0, 1, 20_000, 11
 keys = Tensor(np.eye(2))  # orthonormal, as in A5 (assignment 5 of Stanford CS224N)
@@ -22,7 +22,7 @@ for size in (1.0, 2.0, 10.0):
     drawn, _ = np.histogram(output.numpy(), edges)
 
     # The distribution function gives the expected share of each bin without drawing.
-    law = one_head_law(size, n=2)
+    law = one_head_distribution(size, n=2)
     expected = np.diff([0.0, *(law.below(edge) for edge in edges[1:-1]), 1.0])
 
     print(f"q = {size:g} (k_a + k_b): variance {output.numpy().var():.3f}, "

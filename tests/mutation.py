@@ -1,16 +1,16 @@
-"""Do the properties detect mistakes? Break the package in many ways, one at a time.
+"""Do the laws and the other properties detect mistakes? Break the package, one place at a time.
 
     python tests/mutation.py --jobs 2                       # all of tests/mutants.py
     python tests/mutation.py --only softmax_no_max          # one of them
     python tests/mutation.py --out tests/properties/README.md    # writes the page about them
 
 Each edit is made in a copy of the package, in a temporary folder. tests/properties runs with that
-copy until the first failure: first the file that most probably detects the mistake, then all.
-The exit status is 1 if a mutant survives. This takes some minutes, so it is not a test itself.
+copy until the first failure: first what most probably detects the mistake, then all. For a law that
+is what names a function of the changed file under test. The exit status is 1 if a mutant survives.
+This takes some minutes, so it is not a test itself.
 """
 
 import argparse
-import ast
 import importlib.util
 import os
 import re
@@ -19,26 +19,29 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 from mutants import MUTANTS, Mutant
 
+from tinyattn.theory import CHECKS, LAWS
+
 ROOT = Path(__file__).parents[1]
 PROPERTIES = "tests/properties"
+OF_LAWS = "test_laws.py"
 COMMAND = f"python tests/mutation.py --jobs 2 --out {PROPERTIES}/README.md"
 TOO_LONG = 300  # seconds; some mistakes cause an endless loop
 
-INTRODUCTION = f"""# Properties of attention, and the mistakes that they detect
+INTRODUCTION = f"""# Laws of attention, and the mistakes that they detect
 
 Made by `{COMMAND}`; do not edit.
 
-These {{count}} statements are true for attention with any values: Hypothesis searches for values
-that violate them. Most are about the questions of A5 (assignment 5 of Stanford CS224N). An answer
-sheet is a student's published solution. Each test computes the expected result from a formula.
+These {{count}} laws are true for every correct attention. They are in
+[tinyattn/theory/laws/](../../tinyattn/theory/laws), and the pages prove them.
+[test_laws.py](test_laws.py) has Hypothesis search for values that violate them, with kernels and
+with formulas. It does the same for {{others}} other checks of claims, which are not about attention
+itself. The other files of this folder have properties of ops, of Muon and of `tinyattn trace`.
 """
 
 SECOND_HALF = """
@@ -46,8 +49,8 @@ SECOND_HALF = """
 
 A test that cannot fail is useless. So each entry of [mutants.py](../mutants.py) breaks a copy of
 the package in one way. The tests of this folder run with this copy and their usual examples until
-one fails. Of {count} mistakes {killed} were detected. The table has the test that failed first,
-with its number if it has one.
+one fails. Of {count} mistakes {killed} were detected. The table has the law, the check or the test
+that failed first.
 """
 
 
@@ -57,15 +60,6 @@ class Outcome(NamedTuple):
     mutant: Mutant
     test: str  # the first that failed; "" if none did
     seconds: float
-
-
-def properties(folder: Path) -> Iterator[tuple[str, str, str, str]]:
-    """Number, file, test and statement of each property, from the start of its docstring."""
-    for file in sorted(folder.glob("test_*.py")):
-        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-            text = isinstance(node, ast.FunctionDef) and ast.get_docstring(node)
-            if text and (found := re.match(r"(P\d\d): (.+?)(?:\n\n|$)", text, re.DOTALL)):
-                yield found[1], file.name, node.name, " ".join(found[2].split())
 
 
 # Breaking ----------------------------------------------------------------------------------
@@ -114,23 +108,33 @@ def python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-def first_failure(folder: Path, target: str) -> str:
+def likely(mutant: Mutant) -> list[str]:
+    """The tests that most probably detect a mistake, for pytest."""
+    if mutant.first != OF_LAWS:
+        return [f"{PROPERTIES}/{mutant.first}"]
+    module = "tinyattn." + mutant.file.removesuffix(".py").replace("/", ".")
+    names = [name for name, check in CHECKS.items()
+             if any(function.__module__ == module for function in check.under_test)]  # fmt: skip
+    tests = [f"test_a_law_holds[{name}-kernels]" if name in LAWS else
+             f"test_another_check_holds[{name}]" for name in names]  # fmt: skip
+    return [f"{PROPERTIES}/{OF_LAWS}" + (f"::{test}" if test else "") for test in tests or [""]]
+
+
+def first_failure(folder: Path, *targets: str) -> str:
     """The test that fails first, as file::test; "" if none does.
 
     Raises: RuntimeError if the tests cannot be run at all.
     """
     options = ("-x", "-rfE", "--tb=no", "-p", "no:cacheprovider")
     try:
-        run = python(folder, "-m", "pytest", *options, target)
+        run = python(folder, "-m", "pytest", *options, *targets)
     except subprocess.TimeoutExpired:
         return "no end"
-    failed = re.search(
-        rf"^(?:FAILED|ERROR) {PROPERTIES}/(\S+?)(?:\[.*\])?(?: - |$)", run.stdout, re.M
-    )
+    failed = re.search(rf"^(?:FAILED|ERROR) {PROPERTIES}/(\S+?)(?: - |$)", run.stdout, re.M)
     if run.returncode == 1 and failed:
         return failed[1]
     if run.returncode != 0:
-        raise RuntimeError(f"pytest {target}: status {run.returncode}\n{run.stdout}{run.stderr}")
+        raise RuntimeError(f"pytest {targets}: status {run.returncode}\n{run.stdout}{run.stderr}")
     return ""
 
 
@@ -138,9 +142,7 @@ def tried(mutant: Mutant, whole: Path, workplace: Path) -> Outcome:
     """Break a copy and run the properties: first those that probably detect it, then all."""
     began = time.perf_counter()
     folder = broken(mutant, whole, workplace / mutant.name)
-    test = first_failure(folder, f"{PROPERTIES}/{mutant.first}") or first_failure(
-        folder, PROPERTIES
-    )
+    test = first_failure(folder, *likely(mutant)) or first_failure(folder, PROPERTIES)
     shutil.rmtree(folder)
     return Outcome(mutant, test, time.perf_counter() - began)
 
@@ -148,15 +150,12 @@ def tried(mutant: Mutant, whole: Path, workplace: Path) -> Outcome:
 # Report ------------------------------------------------------------------------------------
 
 
-@cache
-def numbers() -> dict[str, str]:
-    """The number of each property by its file::test."""
-    return {f"{file}::{name}": number for number, file, name, _ in properties(ROOT / PROPERTIES)}
-
-
 def killer(test: str) -> str:
-    """The number and the test, such as P16; only the test if it has no number."""
-    return " ".join(filter(None, [numbers().get(test, ""), f"`{test.partition('::')[2] or test}`"]))
+    """The law or the check, or else the test, without its parameters."""
+    file, _, name = test.partition("::")
+    name, _, parameters = name.partition("[")
+    law = re.sub("-(kernels|formulas)$", "", parameters.removesuffix("]"))
+    return f"`{law if file == OF_LAWS and law else name or test}`"
 
 
 def table(head: str, rows: list[tuple[str, ...]]) -> str:
@@ -167,15 +166,10 @@ def table(head: str, rows: list[tuple[str, ...]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in cells)
 
 
-def statement(name: str, text: str) -> str:
-    """The statement of a property: the name of its test as words, and its docstring."""
-    return f"{name.removeprefix('test_').replace('_', ' ')}: {text.removesuffix('.')}"
-
-
 def page(outcomes: list[Outcome]) -> str:
-    """All properties, and all mutants with the tests that detected them."""
-    known = sorted(properties(ROOT / PROPERTIES))
-    stated = [(n, statement(name, text), f"[{file}]({file})") for n, file, name, text in known]
+    """All laws, and all mutants with what detected them."""
+    stated = [(f"`{law.name}`", law.says, f"[{law.page[:2]}](../../derivations/{law.page}.md)")
+              for law in LAWS.values()]  # fmt: skip
     rows = [
         (o.mutant.name, o.mutant.file, o.mutant.breaks, killer(o.test) if o.test else "NONE",
          f"{o.seconds:.1f}")
@@ -183,8 +177,8 @@ def page(outcomes: list[Outcome]) -> str:
     ]  # fmt: skip
     killed = sum(bool(outcome.test) for outcome in outcomes)
     return "\n".join([
-        INTRODUCTION.format(count=len(known)),
-        table("|statement|file", stated),
+        INTRODUCTION.format(count=len(LAWS), others=len(CHECKS) - len(LAWS)),
+        table("law|statement|page", stated),
         SECOND_HALF.format(count=len(outcomes), killed=killed).strip() + "\n",
         table("mutant|file in tinyattn/|what it breaks|detected by|seconds", rows),
     ])  # fmt: skip

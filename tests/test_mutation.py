@@ -1,11 +1,13 @@
-"""The table of mistakes that the properties detect is up to date, and so are the mistakes."""
+"""The table of mistakes that the laws detect is up to date, and so are the mistakes."""
 
 import re
 from pathlib import Path
 
 import pytest
 from mutants import MUTANTS, Mutant
-from mutation import PROPERTIES, ROOT, edited, killer, properties, statement
+from mutation import OF_LAWS, PROPERTIES, ROOT, edited, killer, likely
+
+from tinyattn.theory import CHECKS, LAWS
 
 PAGE = (ROOT / PROPERTIES / "README.md").read_text("utf-8")
 LINES = [line[2:-2] for line in PAGE.replace("&#124;", "¦").splitlines() if line.startswith("| ")]
@@ -16,10 +18,10 @@ ROWS = [[cell.replace("¦", "|") for cell in line.split(" | ")] for line in LINE
 def test_a_mutant_changes_one_place(mutant: Mutant) -> None:
     assert edited(mutant, ROOT)
     assert mutant.new != mutant.old
-    assert Path(ROOT, PROPERTIES, mutant.first).exists()
+    assert all(Path(ROOT, test.partition("::")[0]).exists() for test in likely(mutant))
 
 
-def test_the_page_has_all_mutants_and_the_tests_that_detect_them() -> None:
+def test_the_page_has_all_mutants_and_what_detects_them() -> None:
     """The command on the page writes it anew."""
     names = [mutant.name for mutant in MUTANTS]
     assert len(set(names)) == len(names) >= 45
@@ -30,10 +32,22 @@ def test_the_page_has_all_mutants_and_the_tests_that_detect_them() -> None:
         for file in Path(ROOT, PROPERTIES).glob("test_*.py")
         for name in re.findall(r"^def (test_\w+)", file.read_text("utf-8"), re.M)
     }
-    assert set(detected.values()) <= tests
+    assert set(detected.values()) <= tests | {f"`{name}`" for name in CHECKS}
 
 
-def test_the_page_has_all_properties_as_the_tests_state_them() -> None:
-    known = sorted(properties(ROOT / PROPERTIES))
-    stated = [[number, statement(name, text)] for number, _, name, text in known]
-    assert [row[:2] for row in ROWS if re.fullmatch(r"P\d\d", row[0])] == stated
+def test_the_page_has_all_laws_as_they_state_themselves() -> None:
+    stated = {row[0]: row[1] for row in ROWS if len(row) == 3 and row[0].startswith("`")}
+    assert stated == {f"`{law.name}`": law.says for law in LAWS.values()}
+
+
+@pytest.mark.parametrize(
+    ("test", "name"),
+    [
+        (f"{OF_LAWS}::test_a_law_holds[two_equations-kernels]", "`two_equations`"),
+        (f"{OF_LAWS}::test_another_check_holds[goes_round]", "`goes_round`"),
+        ("test_graph.py::test_a_sum[cpu-1]", "`test_a_sum`"),
+        ("no end", "`no end`"),
+    ],
+)
+def test_what_detects_a_mutant_is_named(test: str, name: str) -> None:
+    assert killer(test) == name

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tinyattn.cli.claims_command import VERDICTS
-from tinyattn.theory import CLAIMS, REMARKS, Finding
+from tinyattn.theory import CLAIMS, REMARKS, Check, Finding
 from tinyattn.theory.claim import DRAWS, TRUE, Verdict
 from tinyattn.theory.remarks import share
 
@@ -26,7 +26,7 @@ def test_json(as_json: AsJson) -> None:
     assert all(row["ok"] and row["statement"] and row["found"] for row in found["rows"])
     (erratum,) = found["errata"]
     assert erratum["id"] == "S000-a.2" and erratum["verdict"] == "FALSE"
-    assert erratum["counterexample"] == "scores = (0.1, 0): α_j = 0.525 instead of 1"
+    assert erratum["counterexample"] == "n = 2, lead = 0.1: least α_j = 0.525 instead of 1"
     assert erratum["where"] == "sheet 000, line 44"
     assert found["unexpected"] == 0
 
@@ -65,7 +65,7 @@ def test_text(tinyattn: Any) -> None:
     shown = tinyattn("claims", "--sheet", "002", "--verdict", "false", "--draws", 1).stdout
     assert re.search(r"^S002-a\.2 +FALSE  confirmed  if scores are not negative", shown, re.M)
     assert re.search(r"^S002-a\.2 +FALSE, sheet 002, line 7$", shown, re.M)
-    assert " but  scores = (10, 9.9): α_j = 0.525 instead of 1\n" in shown
+    assert " but  scores = (10, 9.9): weights = (0.525, 0.475) instead of (1, 0)\n" in shown
     assert max(map(len, shown.splitlines())) <= 100
     assert "\nFALSE: fails on every such range" in shown
     assert shown.rstrip().endswith("unexpected: 0")
@@ -74,7 +74,7 @@ def test_text(tinyattn: Any) -> None:
 def test_one_claim_in_full(tinyattn: Any) -> None:
     shown = tinyattn("claims", "--id", "S000-a.2").stdout
     for text in ("claim", "source          sheet 000, line 44", "verdict         FALSE",
-                 "counterexample  scores = (0.1, 0)", "what is true", "found",
+                 "counterexample  n = 2, lead = 0.1", "what is true", "found",
                  "checks confirm  yes", "tinyattn.theory.weights.lead_needed"):  # fmt: skip
         assert text in shown
 
@@ -119,7 +119,7 @@ def test_page(tinyattn: Any, tmp_path: Path) -> None:
 
     Tags().feed(text)
     assert not opened
-    assert "scores = (0.1, 0): α_j = 0.525 instead of 1" in text and "S004-pts*" in text
+    assert "n = 2, lead = 0.1: least α_j = 0.525 instead of 1" in text and "S004-pts*" in text
     assert "http" not in text and "<script" not in text
 
 
@@ -138,15 +138,12 @@ def test_a_page_is_written_through_a_link(tinyattn: Any, tmp_path: Path) -> None
 def test_an_unexpected_result_is_shown_and_is_a_failure(
     tinyattn: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def broken(lab: object, **drawn: object) -> Finding:
+    def broken(lab: object) -> Finding:
         raise ZeroDivisionError("<no> luck")
 
     good = CLAIMS["S004-hdr"]
     assert good.verdict == TRUE
-    # The arguments of a check are compared with its domain, so this one has no domain.
-    monkeypatch.setitem(
-        CLAIMS, "S004-hdr", replace(good, domain={}, corrected=lambda lab: broken(lab))
-    )
+    monkeypatch.setitem(CLAIMS, "S004-hdr", replace(good, check=Check(broken, {}, ())))
     path = tmp_path / "page.html"
     shown = tinyattn("claims", *FEW, "--html", path, status=1).stdout
     assert "ZeroDivisionError: <no> luck" in shown and shown.count("checks confirm  NO") == 1

@@ -18,10 +18,8 @@ from tinyattn.models import GPT, GPTConfig, generate, next_ids
 from tinyattn.theory import (
     Trigram,
     counted_model,
-    de_bruijn_table,
     first_repeat,
     loop,
-    table_model,
 )
 
 
@@ -33,41 +31,6 @@ def first_repeat_by_force(words: list[int]) -> int | None:
     """The number of words until a pair occurs twice, by brute force."""
     lengths = range(2, len(words) + 1)
     return next((m for m in lengths if len({*pairs(words[:m])}) < m - 1), None)
-
-
-@given(st.integers(1, 6), st.integers(1, 4), st.booleans(), seeds)
-def test_greedy_text_ends_in_a_loop(V: int, width: int, whole: bool, seed: int) -> None:
-    """P37: a pair occurs again within V² + 2 words; preperiod + period ≤ V²; then all repeats."""
-    rng = np.random.default_rng(seed)
-    h, e = rng.standard_normal((V, V, width)), rng.standard_normal((V, width))
-    if whole:  # with many ties, of which the first is chosen
-        h, e = np.round(h), np.round(e)
-    count = 2 * V * V + 9
-    words = Trigram(Tensor(h), Tensor(e)).generate(0, V - 1, count)
-    expected = [0, V - 1]
-    for _ in range(count):
-        expected.append(int(np.argmax(e @ h[expected[-2], expected[-1]])))
-    assert words == expected
-    repeat, around = first_repeat(words), loop(words)
-    assert repeat is not None and around is not None
-    assert repeat == first_repeat_by_force(words) <= V * V + 2
-    before, period = around
-    assert before + period == repeat - 2 <= V * V
-    assert pairs(words)[before] == pairs(words)[before + period]
-    assert words[before + period :] == words[before : len(words) - period]
-
-
-@given(st.integers(2, 6), st.integers(0, 35))
-def test_a_table_can_delay_the_repetition_to_the_maximum(V: int, start: int) -> None:
-    """P44: all V² pairs occur before one occurs again, wherever the text begins."""
-    table = de_bruijn_table(V)
-    model = table_model(table, np.eye(V))
-    assert_array_equal(np.argmax([[model.scores(i, j).numpy() for j in range(V)]
-                                  for i in range(V)], axis=-1), table)  # fmt: skip
-    words = model.generate(*divmod(start % (V * V), V), count=2 * V * V)
-    assert loop(words) == (0, V * V)
-    assert first_repeat(words) == V * V + 2
-    assert len({*pairs(words[: V * V + 1])}) == V * V
 
 
 @given(st.lists(st.integers(0, 3), max_size=25))

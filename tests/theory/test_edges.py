@@ -10,7 +10,7 @@ from tinyattn import Tensor, ops
 from tinyattn.theory import (
     averaging_error,
     averaging_weight,
-    one_head_law,
+    one_head_distribution,
     orthonormal,
     rank_for,
     stratified_lengths,
@@ -41,7 +41,7 @@ def test_two_maxima_are_distinguished_from_one_step_of_the_grid_on() -> None:
     """With n = 2 they separate at M = 2 as logit α = ±√(12 (M - 2)), to first order."""
     for above, modes in ((-1e-3, 1), (1e-9, 1), (1e-4, 2), (1e-2, 2)):
         size = 2 + above
-        found = one_head_law(size, 2).modes()
+        found = one_head_distribution(size, 2).modes()
         assert len(found) == modes
         step = (size**2 / 2 + 1) / 10_000
         assert modes == 1 or 2 * math.sqrt(12 * above) > step

@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 
 from tinyattn import Tensor, theory
-from tinyattn.theory import CLAIMS, LogitNormal, Trigram, cost, dependency
+from tinyattn.theory import CLAIMS, Check, LogitNormal, Trigram, cost, dependency
 from tinyattn.theory.all_claims import _by_id
 from tinyattn.theory.claim import Claim
+from tinyattn.theory.lab import Whole
+from tinyattn.theory.laws import _laws_of, weights
 
 RNG = np.random.default_rng(0)
 NAN, INFINITE = float("nan"), float("inf")
@@ -168,14 +170,18 @@ TABLE: list[tuple[Callable[[], Any], str]] = [
     (lambda: LAW.density(0), "LogitNormal.density: a must be above 0 and below 1; got 0"),
     (lambda: LAW.below(1), "LogitNormal.below: a must be above 0 and below 1; got 1"),
     (lambda: LAW.quantile(1.5), "LogitNormal.quantile: p must be above 0 and below 1; got 1.5"),
-    (lambda: theory.one_head_law(-1.0, 3),
-     "one_head_law: needs size > 0, n >= 2 and variance > 0, all finite; got -1.0, 3 and 0.5"),
-    (lambda: theory.one_head_law(INFINITE, 3),
-     "one_head_law: needs size > 0, n >= 2 and variance > 0, all finite; got inf, 3 and 0.5"),
-    (lambda: theory.two_head_law(1.0, 1),
-     "two_head_law: needs size > 0, n >= 2 and variance > 0, all finite; got 1.0, 1 and 0.5"),
-    (lambda: theory.two_head_law(1.0, 2, -1.0),
-     "two_head_law: needs size > 0, n >= 2 and variance > 0, all finite; got 1.0, 2 and -1.0"),
+    (lambda: theory.one_head_distribution(-1.0, 3),
+     "one_head_distribution: needs size > 0, n >= 2 and variance > 0, all finite; "
+     "got -1.0, 3 and 0.5"),
+    (lambda: theory.one_head_distribution(INFINITE, 3),
+     "one_head_distribution: needs size > 0, n >= 2 and variance > 0, all finite; "
+     "got inf, 3 and 0.5"),
+    (lambda: theory.two_head_distribution(1.0, 1),
+     "two_head_distribution: needs size > 0, n >= 2 and variance > 0, all finite; "
+     "got 1.0, 1 and 0.5"),
+    (lambda: theory.two_head_distribution(1.0, 2, -1.0),
+     "two_head_distribution: needs size > 0, n >= 2 and variance > 0, all finite; "
+     "got 1.0, 2 and -1.0"),
     (lambda: theory.total_variance(KEYS, 0, 1, 1.0, 3),
      "total_variance: heads must be 1 or 2; got 3"),
     (lambda: theory.total_variance(KEYS, 1, 1, 1.0, 2),
@@ -285,9 +291,12 @@ TABLE: list[tuple[Callable[[], Any], str]] = [
      "got (3, 3), (3,), (2,) and 0.001"),
     # claim and registry
     (changed(id="b.6"), "a claim's id must be such as S000-b.6, G-01, N-1 or P-1; got 'b.6'"),
-    (changed(under_test=()), "S000-b.6: needs corrected and under_test unless it is NOT CHECKABLE"),
+    (lambda: Check(lambda lab, n: None, {"m": Whole(1, 2)}, ()),
+     "<lambda>: takes ['n'], but its domain has ['m']"),
+    (lambda: _laws_of(weights, weights), "two laws are called is_distribution"),
+    (changed(check=None), "S000-b.6: needs a check, or the reason why it is NOT CHECKABLE"),
     (changed(literal=None), "S000-b.6: literal must be None for TRUE and NOT CHECKABLE, only then"),
-    (changed(witness={"nothing": 0}), "S000-b.6: a check must take the arguments ['nothing']"),
+    (changed(witness={"nothing": 0}), "S000-b.6: literal must take the arguments ['nothing']"),
     (lambda: theory.judge(SLIP, draws=0), "judge: draws must be at least 1; got 0"),
     (lambda: _by_id([SLIP, SLIP]), "two claims are called S000-b.6"),
     # cost, and trees as attention

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tinyattn.report.text_table import Column, table
-from tinyattn.theory import Claim, Remark, Result, Verdict, errata
+from tinyattn.theory import Claim, Law, Remark, Result, Verdict, errata
 from tinyattn.theory.claim import LEGEND
 
 WIDTH = 100
@@ -46,7 +46,7 @@ def _outcome(one: Result | Remark) -> dict[str, Any]:
         ok, checked, found, unexpected = one.found.holds, True, one.found.text, ""
     else:
         ok, found, unexpected = one.ok, one.found, one.unexpected
-        checked = one.claim.corrected is not None
+        checked = one.claim.check is not None
     state = "UNEXPECTED" if not ok else "confirmed" if checked else "-"
     said = one if isinstance(one, Remark) else one.claim
     return {"said": said, "ok": ok, "state": state, "found": found, "unexpected": unexpected}
@@ -74,7 +74,7 @@ def as_details(one: Result | Remark) -> str:
     if isinstance(one, Result):
         facts["counterexample"] = one.counterexample
     facts["why" if outcome["state"] == "-" else "what is true"] = said.truth
-    facts |= {"found": found, "under test": ", ".join(_under_test(said))}
+    facts |= _law_of(said) | {"found": found, "under test": ", ".join(_under_test(said))}
     answer = {"confirmed": "yes", "-": "", "UNEXPECTED": f"NO: {outcome['unexpected']}"}
     facts["checks confirm"] = answer[outcome["state"]].removesuffix(": ")
     lines = [_wrapped(text, f"  {name:15} ", 18) for name, text in facts.items() if text]
@@ -112,7 +112,7 @@ def as_dict(results: Sequence[Result], remarks: Sequence[Remark]) -> dict[str, A
     return {
         "rows": [
             _facts(r) | {"unexpected": r.unexpected, "counterexample": r.counterexample,
-                         "under_test": _under_test(r.claim)}
+                         "law": _law_of(r.claim).get("law", ""), "under_test": _under_test(r.claim)}
             for r in results
         ],
         "errata": [
@@ -147,9 +147,15 @@ def where(said: Claim | Remark) -> str:
     return f"sheet {said.sheet}, line{'s' * (not said.lines.isdecimal())} {said.lines}{words}"
 
 
+def _law_of(said: Claim | Remark) -> dict[str, str]:
+    """The law that decides a claim, with its page, under the key `law`; {} if it is no law."""
+    check = None if isinstance(said, Remark) else said.check
+    return {"law": f"{check.name}, derivations/{check.page}.md"} if isinstance(check, Law) else {}
+
+
 def _under_test(said: Claim | Remark) -> list[str]:
     """The functions that a claim's checks call, such as tinyattn.theory.weights.lead_needed."""
-    functions = () if isinstance(said, Remark) else said.under_test
+    functions = () if isinstance(said, Remark) or not said.check else said.check.under_test
     return [f"{function.__module__}.{function.__qualname__}" for function in functions]
 
 

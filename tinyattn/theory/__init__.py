@@ -29,7 +29,12 @@ from tinyattn.theory.noisy_keys import (
     two_heads,
     window_bound,
 )
-from tinyattn.theory.law import LogitNormal, one_head_law, total_variance, two_head_law
+from tinyattn.theory.logit_normal import (
+    LogitNormal,
+    one_head_distribution,
+    total_variance,
+    two_head_distribution,
+)
 from tinyattn.theory.construction import (
     Parts,
     beta_needed,
@@ -71,22 +76,25 @@ from tinyattn.theory.cost import formula_value, letters
 from tinyattn.theory.dependency import dependency_block, dependency_scores, read_arcs
 from tinyattn.theory.finding import Finding
 from tinyattn.theory.lab import Lab
+from tinyattn.theory.law import Check, Law
 from tinyattn.theory.claim import Claim, Result, Verdict, judge
 from tinyattn.theory.remarks import REMARKS, Remark
-from tinyattn.theory.all_claims import CLAIMS, errata, judge_all
+from tinyattn.theory.laws import LAWS
+from tinyattn.theory.all_claims import CHECKS, CLAIMS, errata, judge_all
 
 __all__ = [
-    "CLAIMS", "REMARKS", "Claim", "Finding", "Lab", "LogitNormal", "Parts", "Remark", "Result",
-    "Trigram", "Verdict", "averaging_error", "averaging_query", "averaging_weight", "beta_needed",
-    "closest_copy", "construction_errors", "coordinates", "copying_query", "counted_model",
-    "coupled_moments", "de_bruijn_table", "dependency_block", "dependency_scores",
-    "distribution_query", "effective_parameters", "enumerated_moments", "errata", "family_query",
-    "first_repeat", "formula_value", "head_weights", "imbalance", "jacobian", "judge", "judge_all",
-    "largest_move", "lead_needed", "lengthened", "letters", "loop", "merged_matrix",
-    "merged_weights", "moments_at", "noisy_keys", "normal_keys", "oblique_projector", "one_head",
-    "one_head_law", "orthonormal", "orthonormal_singular_value", "parts", "projector", "query_of",
-    "rank_for", "rank_one_update", "read_arcs", "repelling_query", "score_scale", "score_variance",
-    "second_moment", "self_attention", "self_weight", "singular_values", "stratified_lengths",
-    "table_model", "total_variance", "truncated", "two_head_law", "two_heads", "weight_bounds",
+    "CHECKS", "CLAIMS", "Check", "Claim", "Finding", "LAWS", "Lab", "Law", "LogitNormal", "Parts",
+    "REMARKS", "Remark", "Result", "Trigram", "Verdict", "averaging_error", "averaging_query",
+    "averaging_weight", "beta_needed", "closest_copy", "construction_errors", "coordinates",
+    "copying_query", "counted_model", "coupled_moments", "de_bruijn_table", "dependency_block",
+    "dependency_scores", "distribution_query", "effective_parameters", "enumerated_moments",
+    "errata", "family_query", "first_repeat", "formula_value", "head_weights", "imbalance",
+    "jacobian", "judge", "judge_all", "largest_move", "lead_needed", "lengthened", "letters",
+    "loop", "merged_matrix", "merged_weights", "moments_at", "noisy_keys", "normal_keys",
+    "oblique_projector", "one_head", "one_head_distribution", "orthonormal",
+    "orthonormal_singular_value", "parts", "projector", "query_of", "rank_for", "rank_one_update",
+    "read_arcs", "repelling_query", "score_scale", "score_variance", "second_moment",
+    "self_attention", "self_weight", "singular_values", "stratified_lengths", "table_model",
+    "total_variance", "truncated", "two_head_distribution", "two_heads", "weight_bounds",
     "weights_of", "window_bound",
 ]  # fmt: skip

@@ -1,6 +1,6 @@
-"""Chapter 7: all claims by id, in the order of the answer sheets.
+"""Chapter 7: all claims by id, in the order of the answer sheets, and all checks by name.
 
-Commands and tests iterate over CLAIMS. The results printed about a claim come from its checks.
+Commands and tests iterate over them. The results printed about a claim come from its checks.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import numpy as np
 
 from tinyattn.theory.claim import CONDITIONAL, DRAWS, Claim, Result, judge
 from tinyattn.theory.claims import QUESTIONS
+from tinyattn.theory.law import Check
+from tinyattn.theory.laws import LAWS
 from tinyattn.workers import one_thread
 
 
@@ -31,6 +33,9 @@ def _by_id(claims: Iterable[Claim]) -> dict[str, Claim]:
 
 
 CLAIMS: dict[str, Claim] = _by_id(claim for question in QUESTIONS for claim in question.CLAIMS)
+
+CHECKS: dict[str, Check] = LAWS | {c.check.name: c.check for c in CLAIMS.values() if c.check}
+"""Every law, and every other check of a claim, by its name."""
 
 
 def judge_all(

@@ -1,17 +1,15 @@
 """Chapter 7: a claim and its verdict.
 
-Each claim of the answer sheets (students' published solutions) has a verdict and two checks. The
-`literal` check tests the claim as printed; it must fail on its `witness`, a counterexample. The
-`corrected` check tests the true statement; it must pass for all arguments in its domain. A claim
-that is true needs only the second. The table of errors is printed from the results of the checks.
+Each claim of the answer sheets (students' published solutions) has a verdict. What is true about
+it, a law or another check decides, for all arguments of its domain. If the claim as printed is not
+true, `literal` is what it says, and fails on its `witness`, a counterexample: mostly a number that
+the same law measures. The table of errors is printed from the results.
 """
 
 from __future__ import annotations
 
-import inspect
 import re
 import zlib
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -21,13 +19,11 @@ import numpy as np
 from tinyattn.backend import get_device
 from tinyattn.limits import seed_of
 from tinyattn.theory.finding import Finding, shown
-from tinyattn.theory.lab import Domain, Lab
-
-Check = Callable[..., Finding]
-"""A function of a Lab and named arguments."""
+from tinyattn.theory.lab import Lab
+from tinyattn.theory.law import Check, Run, arguments_of
 
 DRAWS = 12
-"""The number of random draws on which `corrected` is tried."""
+"""The number of random draws on which the check of a claim is tried."""
 
 LETTERS = {
     "alpha": "α",
@@ -70,7 +66,7 @@ LEGEND = {
 
 @dataclass(frozen=True)
 class Claim:
-    """One claim and the checks that confirm its verdict.
+    """One claim, and what confirms its verdict.
 
     Args:
         id: the sheet, the question, and a number, such as S000-b.6; G-.. for general facts about
@@ -78,40 +74,36 @@ class Claim:
         lines: its line numbers in the sheet; of a paper, the paper.
         verdict: by the rules of LEGEND.
         says: the claim, in our words.
-        truth: the exact true statement; or why nothing can be checked.
-        under_test: the functions of this package that the checks call.
-        corrected: the check of `truth`.
-        domain: the arguments for which `corrected` must pass.
-        literal: the check of `says`; None if the verdict is TRUE or NOT CHECKABLE.
+        truth: the exact true statement, or why nothing can be checked; "" if the statement of
+            the check is all.
+        check: the law, or the other check, that decides what is true; an opinion may have none.
+        literal: what `says` says; None if the verdict is TRUE or NOT CHECKABLE.
         witness: the arguments on which `literal` must fail.
         of_question: whether the assignment makes the claim, and the sheet only quotes it.
     Raises: ValueError for an id of another form, if a check is missing or superfluous for the
-        verdict, or if a check does not take the arguments of the domain or the witness.
+        verdict, or if `literal` does not take the arguments of the witness.
     """
 
     id: str
     lines: str
     verdict: Verdict
     says: str
-    truth: str
-    under_test: tuple[Callable[..., Any], ...] = ()
-    corrected: Check | None = None
-    domain: Domain = field(default_factory=dict)
-    literal: Check | None = None
+    truth: str = ""
+    check: Check | None = None
+    literal: Run | None = None
     witness: dict[str, Any] = field(default_factory=dict)
     of_question: bool = False
 
     def __post_init__(self) -> None:
         check_id(self.id)
-        if (self.corrected is None) != (not self.under_test) or (
-            self.verdict != OPEN and self.corrected is None
-        ):
-            raise ValueError(f"{self.id}: needs corrected and under_test unless it is {OPEN}")
+        if self.check is None and not (self.verdict == OPEN and self.truth):
+            raise ValueError(f"{self.id}: needs a check, or the reason why it is {OPEN}")
         if (self.literal is None) != (self.verdict in (TRUE, OPEN)):
             raise ValueError(f"{self.id}: literal must be None for {TRUE} and {OPEN}, only then")
-        for check, given in ((self.corrected, self.domain), (self.literal, self.witness)):
-            if check is not None and [*inspect.signature(check).parameters][1:] != [*given]:
-                raise ValueError(f"{self.id}: a check must take the arguments {[*given]}")
+        if self.check and not self.truth:
+            object.__setattr__(self, "truth", self.check.says)  # the class is frozen
+        if self.literal is not None and arguments_of(self.literal) != [*self.witness]:
+            raise ValueError(f"{self.id}: literal must take the arguments {[*self.witness]}")
 
     @property
     def sheet(self) -> str:
@@ -125,7 +117,7 @@ class Result:
 
     Args:
         counterexample: the witness, and what the literal check measured on it.
-        found: the last arguments of the corrected check, and what it measured on them.
+        found: the last arguments of the check, and what it measured on them.
         unexpected: how the checks contradict the verdict; empty if they confirm it.
     """
 
@@ -147,7 +139,7 @@ def check_id(name: str) -> None:
 
 
 def judge(claim: Claim, *, draws: int = DRAWS, seed: int = 0, device: str = "cpu") -> Result:
-    """Run the checks of a claim: `literal` once, on its witness, and `corrected` on random draws.
+    """Run `literal` once, on its witness, and the check of a claim on random draws.
 
     The random numbers depend on the seed and the claim's id only.
 
@@ -157,7 +149,7 @@ def judge(claim: Claim, *, draws: int = DRAWS, seed: int = 0, device: str = "cpu
     if draws < 1:
         raise ValueError(f"judge: draws must be at least 1; got {draws}")
     get_device(device)
-    if claim.corrected is None:  # an opinion
+    if claim.check is None:  # an opinion
         return Result(claim, "", "", "")
     start = [seed_of(seed), zlib.crc32(claim.id.encode())]
     counterexample = found = unexpected = ""
@@ -167,17 +159,17 @@ def judge(claim: Claim, *, draws: int = DRAWS, seed: int = 0, device: str = "cpu
             unexpected = "the check of the claim raised an exception"
         elif fails.holds:
             unexpected = "the claim holds on the witness"
-    for i in range(draws if claim.domain else 1):
+    for i in range(draws if claim.check.domain else 1):
         rng = np.random.default_rng([*start, i])
-        drawn = {name: domain.draw(rng) for name, domain in claim.domain.items()}
-        holds, found = _tried(claim.corrected, drawn, [*start, i, 1], device)
+        drawn = {name: values.draw(rng) for name, values in claim.check.domain.items()}
+        holds, found = _tried(claim.check, drawn, [*start, i, 1], device)
         if not (holds and holds.holds):
             return Result(claim, counterexample, found, "the corrected statement fails")
     return Result(claim, counterexample, found, unexpected)
 
 
 def _tried(
-    check: Check, arguments: dict[str, Any], seed: list[int], device: str
+    check: Run, arguments: dict[str, Any], seed: list[int], device: str
 ) -> tuple[Finding | None, str]:
     """The finding of a check, and its text with the arguments: n = 10, M = 2.5: α_a 0.4."""
     spelled = [f"{LETTERS.get(name, name)} = {shown(value)}" for name, value in arguments.items()]

@@ -1,12 +1,12 @@
 """Chapter 7: the result of a check.
 
-A check returns whether a statement holds, and a text with the numbers that it measured. The table
-of errors is printed from these texts, so it always agrees with the code.
+A check returns whether a statement is true, a text with the numbers that it measured, and these
+numbers by name. The table of errors is printed from these texts, so it always agrees with the code.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,33 +22,37 @@ NEARLY = 0.01
 
 @dataclass(frozen=True)
 class Finding:
-    """Whether a statement holds, and what was measured."""
+    """Whether a statement holds, what was measured as a text, and the quantities by name."""
 
     holds: bool
     text: str
+    measured: dict[str, np.ndarray] = field(default_factory=dict)
 
 
 def equal(what: str, got: Any, wanted: Any, within: float = EXACT) -> Finding:
     """Whether numbers, or arrays of one shape, differ by at most `within`, absolutely."""
     a, b = _plain(got), _plain(wanted)
     if a.shape != b.shape:
-        return Finding(False, f"shape of {what} = {a.shape} instead of {b.shape}")
+        return Finding(False, f"shape of {what} = {a.shape} instead of {b.shape}", _named(what, a))
     holds = bool((np.abs(a - b) <= within).all())  # never with NaN
-    return Finding(holds, _is(what, a) + ("" if holds else f" instead of {shown(b)}"))
+    text = _is(what, a) + ("" if holds else f" instead of {shown(b)}")
+    return Finding(holds, text, _named(what, a))
 
 
 def at_most(what: str, got: Any, bound: Any, within: float = EXACT) -> Finding:
     """Whether no number is above its bound."""
     a, b = _plain(got), _plain(bound)
     holds = bool((a <= b + within).all())
-    return Finding(holds, f"{_is(what, a)} {'≤' if holds else 'not ≤'} {_bound(b)}")
+    text = f"{_is(what, a)} {'≤' if holds else 'not ≤'} {_bound(b)}"
+    return Finding(holds, text, _named(what, a))
 
 
 def at_least(what: str, got: Any, bound: Any, within: float = EXACT) -> Finding:
     """Whether no number is below its bound."""
     a, b = _plain(got), _plain(bound)
     holds = bool((a >= b - within).all())
-    return Finding(holds, f"{_is(what, a)} {'≥' if holds else 'not ≥'} {_bound(b)}")
+    text = f"{_is(what, a)} {'≥' if holds else 'not ≥'} {_bound(b)}"
+    return Finding(holds, text, _named(what, a))
 
 
 def fact(holds: Any, yes: str, no: str) -> Finding:
@@ -57,9 +61,14 @@ def fact(holds: Any, yes: str, no: str) -> Finding:
 
 
 def every(*findings: Finding) -> Finding:
-    """Whether all findings hold; the text is that of those that do not, or else of all."""
+    """Whether all findings hold; the text is that of those that do not, or else of all.
+
+    If several measured a quantity of one name, the first one counts.
+    """
     failed = [finding for finding in findings if not finding.holds]
-    return Finding(not failed, "; ".join(finding.text for finding in failed or findings))
+    text = "; ".join(dict.fromkeys(finding.text for finding in failed or findings))
+    measured = {k: v for finding in reversed(findings) for k, v in finding.measured.items()}
+    return Finding(not failed, text, measured)
 
 
 def shown(value: Any) -> str:
@@ -75,6 +84,10 @@ def shown(value: Any) -> str:
     if a.size > 12:
         return f"of shape {a.shape}"
     return f"({', '.join(shown(x).replace(',', '') if x.ndim == 0 else shown(x) for x in a)})"
+
+
+def _named(what: str, value: np.ndarray) -> dict[str, np.ndarray]:
+    return {what.rstrip(":,"): value}
 
 
 def _is(what: str, value: np.ndarray) -> str:

@@ -35,6 +35,10 @@ class Lab:
         """These values as float64, on the device."""
         return Tensor(np.asarray(values, dtype=np.float64), device=self.device)
 
+    def leaf(self, values: Any) -> Tensor:
+        """The same, as a tensor that requires a gradient."""
+        return Tensor(self.tensor(values).data, requires_grad=True)
+
     def normal(self, *shape: int) -> Tensor:
         """Independent standard normal elements."""
         return self.tensor(self.rng.standard_normal(shape))
@@ -183,5 +187,7 @@ class OneOf:
         return self.choices[int(rng.integers(len(self.choices)))]
 
 
-Domain = dict[str, Whole | Real | Reals | Wholes | OneOf]
-"""The values that each argument of a check may have."""
+Values = Whole | Real | Reals | Wholes | OneOf
+"""The values that an argument of a check may have."""
+Domain = dict[str, Values]
+"""Those of each argument."""

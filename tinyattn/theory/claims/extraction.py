@@ -8,7 +8,8 @@ from tinyattn import ops
 from tinyattn.tensor import Tensor
 from tinyattn.theory.claim import FALSE, TRUE, TYPO, Claim
 from tinyattn.theory.finding import Finding, equal, every
-from tinyattn.theory.lab import Lab, Real, Reals, Whole
+from tinyattn.theory.lab import Lab, Real, Whole
+from tinyattn.theory.law import check
 from tinyattn.theory.queries import averaging_error, averaging_query
 from tinyattn.theory.subspace import coordinates, oblique_projector, projector
 
@@ -22,16 +23,14 @@ def bases(lab: Lab, m: int, p: int) -> tuple[Tensor, Tensor]:
     return both[:, :m], both[:, m:]
 
 
-def columns(lab: Lab, *vectors: tuple[float, ...]) -> Tensor:
-    """The matrix with these vectors as columns."""
-    return lab.tensor(np.transpose(vectors))
-
-
-# What is true --------------------------------------------------------------------------------
-
-
+@check(projector, averaging_query, averaging_error, ops.attention,
+       m=Whole(1, 5), p=Whole(1, 5), beta=Real(-5, 60))  # fmt: skip
 def half_of_it(lab: Lab, m: int, p: int, beta: float) -> Finding:
-    """M s = v_a, so 2 M c = v_a for the exact mean c; three more values add attention's error."""
+    """M = A Aᵀ: M s = v_a for s = v_a + v_b, so 2M c = v_a for the exact mean c = ½(v_a + v_b).
+
+    If q = β(k_a + k_b) gives the other values the weight ε and r is their mean, the output c has
+    2M c = v_a + ε(2M r - v_a).
+    """
     A, B = bases(lab, m, p)
     v_a, v_b = ops.matmul(A, lab.normal(m)), ops.matmul(B, lab.normal(p))
     M, others, keys = projector(A), lab.normal(3, A.shape[0]), lab.orthonormal(5)
@@ -45,16 +44,18 @@ def half_of_it(lab: Lab, m: int, p: int, beta: float) -> Finding:
     )
 
 
+@check(projector, m=Whole(1, 5), p=Whole(1, 5))
 def both_conditions(lab: Lab, m: int, p: int) -> Finding:
-    """M s - v_a = (M A - A) c + M B d for any M: 0 for all c and d only if M A = A and M B = 0.
+    """v_a = A x, v_b = B z: M s - v_a = (M A - A) x + M B z for any M.
 
-    M is arbitrary for vectors orthogonal to both subspaces.
+    This is 0 for all x and z if and only if M A = A and M B = 0. For vectors that are orthogonal to
+    both subspaces M is free.
     """
     A, B = bases(lab, m, p)
-    c, d, D = lab.normal(m), lab.normal(p), A.shape[0]
-    v_a, s = ops.matmul(A, c), ops.matmul(A, c) + ops.matmul(B, d)
+    x, z, D = lab.normal(m), lab.normal(p), A.shape[0]
+    v_a, s = ops.matmul(A, x), ops.matmul(A, x) + ops.matmul(B, z)
     M = lab.normal(D, D)
-    residue = ops.matmul(ops.matmul(M, A) - A, c) + ops.matmul(ops.matmul(M, B), d)
+    residue = ops.matmul(ops.matmul(M, A) - A, x) + ops.matmul(ops.matmul(M, B), z)
     outside = lab.tensor(np.eye(D)) - projector(A) - projector(B)
     another = projector(A) + ops.matmul(M, outside)
     return every(
@@ -63,92 +64,63 @@ def both_conditions(lab: Lab, m: int, p: int) -> Finding:
     )
 
 
-def zeros_of_their_shapes(lab: Lab, m: int, p: int) -> Finding:
-    """Aᵀ B is m × p, M v_b has D elements, and all are 0; so M s = v_a."""
+@check(projector, coordinates, m=Whole(1, 5), p=Whole(1, 5))
+def projector_extracts(lab: Lab, m: int, p: int) -> Finding:
+    """M = A Aᵀ = Σ a_i a_iᵀ: M s = v_a for s = v_a + v_b = A x + B z, orthonormal columns, A ⟂ B.
+
+    M is d × d and symmetric, M M = M, and its trace is m. Aᵀ B is an m × p block of zeros, M v_b a
+    vector of d zeros. Aᵀ s are the m coordinates x of v_a, Bᵀ s the p coordinates z of v_b.
+    """
     A, B = bases(lab, m, p)
-    v_a, v_b = ops.matmul(A, lab.normal(m)), ops.matmul(B, lab.normal(p))
+    x, z, M = lab.normal(m), lab.normal(p), projector(A)
+    v_a, v_b = ops.matmul(A, x), ops.matmul(B, z)
+    found = coordinates(A, v_a + v_b), coordinates(B, v_a + v_b)
     return every(
-        equal("M s", ops.matmul(projector(A), v_a + v_b), v_a),
+        equal("M s", ops.matmul(M, v_a + v_b), v_a),
+        equal("Σ a_i a_iᵀ", sum(np.outer(a, a) for a in A.T.numpy()), M),
+        equal("number of axes of M", M.ndim, 2),
+        equal("M M", ops.matmul(M, M), M),
+        equal("Mᵀ", M.T, M),
+        equal("trace of M", np.trace(M.numpy()), m),
         equal("Aᵀ B", ops.matmul(A.T, B), np.zeros((m, p))),
-        equal("M v_b", ops.matmul(projector(A), v_b), np.zeros(A.shape[0])),
+        equal("M v_b", ops.matmul(M, v_b), np.zeros(A.shape[0])),
+        equal("Aᵀ s", found[0], x),
+        equal("Bᵀ s", found[1], z),
+        equal("numbers of coordinates of v_a and v_b", [c.shape[0] for c in found], (m, p)),
     )
 
 
-def own_coordinates(lab: Lab, m: int, p: int) -> Finding:
-    """s = A c + B d: Aᵀ s = c has m elements, and Bᵀ s = d has p."""
+@check(projector, oblique_projector, m=Whole(1, 5), p=Whole(1, 5), longest=Real(1, 10))
+def any_basis_will_do(lab: Lab, m: int, p: int, longest: float) -> Finding:
+    """A Aᵀ s = v_a for orthonormal columns and A ⟂ B, A(AᵀA)⁻¹Aᵀ s = v_a for any basis.
+
+    For orthogonal a_i of any norms the matrix is Σ a_i a_iᵀ/(a_i·a_i). For two subspaces whose
+    intersection is 0, [A 0][A B]⁺ s = v_a.
+    """
     A, B = bases(lab, m, p)
-    c, d = lab.normal(m), lab.normal(p)
-    s = ops.matmul(A, c) + ops.matmul(B, d)
-    return every(equal("Aᵀ s", coordinates(A, s), c), equal("Bᵀ s", coordinates(B, s), d))
-
-
-def projects(lab: Lab, m: int, p: int) -> Finding:
-    """M = A Aᵀ recovers v_a; M M = M; it is symmetric; its trace is m."""
-    A, B = bases(lab, m, p)
-    P, v_a = projector(A), ops.matmul(A, lab.normal(m))
+    x, v_b, none = lab.normal(m), ops.matmul(B, lab.normal(p)), B[:, :0]
+    long = A * lab.tensor(lab.rng.uniform(1 / longest, longest, m))
+    of_any_norm = ops.matmul(long / (long**2).sum(axis=0), long.T)
+    bent = ops.matmul(A, lab.tensor(np.eye(m) + np.tri(m, k=-1)))  # not orthogonal any more
+    first, second = lab.normal(m + p + 4, m), lab.normal(m + p + 4, p)
+    v_a, aslant = ops.matmul(first, x), ops.matmul(second, lab.normal(p))
     return every(
-        equal("M s", ops.matmul(P, v_a + ops.matmul(B, lab.normal(p))), v_a),
-        equal("M M", ops.matmul(P, P), P),
-        equal("Mᵀ", P.T, P),
-        equal("trace of M", np.trace(P.numpy()), m),
-    )
-
-
-def projects_aslant(lab: Lab, m: int, p: int) -> Finding:
-    """For independent columns [A 0][A B]⁺ recovers v_a; if A ⟂ B, A(AᵀA)⁻¹Aᵀ does."""
-    A, B = lab.normal(m + p + 4, m), lab.normal(m + p + 4, p)
-    v_a, v_b = ops.matmul(A, lab.normal(m)), ops.matmul(B, lab.normal(p))
-    first, second = bases(lab, m, p)
-    bent = ops.matmul(first, lab.tensor(np.eye(m) + np.tri(m, k=-1)))  # not orthogonal any more
-    along = oblique_projector(bent, second[:, :0])
-    return every(
-        projects(lab, m, p),
-        equal("[A 0][A B]⁺ s", ops.matmul(oblique_projector(A, B), v_a + v_b), v_a, INVERTED),
-        equal("A(AᵀA)⁻¹Aᵀ", along, projector(first), INVERTED),
-    )
-
-
-def any_lengths(lab: Lab, lengths: tuple[float, ...]) -> Finding:
-    """M = Σ a_i a_iᵀ/(a_i·a_i) for orthogonal a_i of any norms."""
-    m = len(lengths)
-    A, B = bases(lab, m, 2)
-    stretched = A * lab.tensor(lengths)
-    v_a = ops.matmul(stretched, lab.normal(m))
-    M = ops.matmul(stretched / (stretched**2).sum(axis=0), stretched.T)
-    return every(
-        equal("M s", ops.matmul(M, v_a + ops.matmul(B, lab.normal(2))), v_a),
-        equal("M", M, oblique_projector(stretched, B), INVERTED),
-    )
-
-
-def transpose_gives_coordinates(lab: Lab, m: int, p: int) -> Finding:
-    """Σ a_i a_iᵀ = A Aᵀ is D × D; Aᵀ s has the m coordinates, and A Aᵀ s is v_a."""
-    A, B = bases(lab, m, p)
-    c = lab.normal(m)
-    s = ops.matmul(A, c) + ops.matmul(B, lab.normal(p))
-    summed = sum(np.outer(a, a) for a in A.T.numpy())
-    return every(
-        equal("Σ a_i a_iᵀ", summed, projector(A)),
-        equal("Aᵀ s", coordinates(A, s), c),
-        equal("A Aᵀ s", ops.matmul(A, coordinates(A, s)), ops.matmul(projector(A), s)),
-    )
-
-
-# What the sheets say -------------------------------------------------------------------------
+        equal("A Aᵀ s", ops.matmul(projector(A), ops.matmul(A, x) + v_b), ops.matmul(A, x)),
+        equal("A(AᵀA)⁻¹Aᵀ", oblique_projector(bent, none), projector(A), INVERTED),
+        equal("Σ a_i a_iᵀ/(a_i·a_i) s", ops.matmul(of_any_norm, ops.matmul(long, x) + v_b),
+              ops.matmul(long, x)),
+        equal("Σ a_i a_iᵀ/(a_i·a_i)", of_any_norm, oblique_projector(long, B), INVERTED),
+        equal("[A 0][A B]⁺ s", ops.matmul(oblique_projector(first, second), v_a + aslant), v_a,
+              INVERTED),
+    )  # fmt: skip
 
 
 def transpose_extracts(
     lab: Lab, basis: tuple[tuple[float, ...], ...], s: tuple[float, ...]
 ) -> Finding:
     """Aᵀ s is the part of s in the span of A."""
-    A, sum_ = columns(lab, *basis), lab.tensor(s)
+    A, sum_ = lab.tensor(np.transpose(basis)), lab.tensor(s)
     return equal("Aᵀ s", ops.matmul(A.T, sum_), ops.matmul(oblique_projector(A, A[:, :0]), sum_))
-
-
-def square_block(lab: Lab, m: int, p: int) -> Finding:
-    """Aᵀ B is a block of m × m zeros."""
-    A, B = bases(lab, m, p)
-    return equal("Aᵀ B", ops.matmul(A.T, B), np.zeros((m, m)))
 
 
 # fmt: off
@@ -159,60 +131,52 @@ CLAIMS = [
         "v_a",
         truth="this is right: s = 2c, so 2M c = v_a; if other values have weight in c, their "
         "projection onto A is added",
-        under_test=(projector, averaging_query, averaging_error, ops.attention),
-        corrected=half_of_it, domain={"m": Whole(1, 5), "p": Whole(1, 5), "beta": Real(-5, 60)},
+        check=half_of_it,
     ),
     Claim(
         "S001-b.i.2", "39-45", TRUE,
         says="M s = v_a if M v_a = v_a and M v_b = 0",
         truth="true, and for all v_a and v_b only then; for vectors orthogonal to both M is free",
-        under_test=(projector,),
-        corrected=both_conditions, domain={"m": Whole(1, 5), "p": Whole(1, 5)},
+        check=both_conditions,
     ),
     Claim(
         "S001-b.i.3", "53, 61, 81", TYPO,
         says="Aᵀ B and M v_b are m × m blocks of zeros",
         truth="Aᵀ B is m × p, and M v_b is the zero vector of d elements",
-        under_test=(projector,),
-        corrected=zeros_of_their_shapes, domain={"m": Whole(1, 5), "p": Whole(1, 5)},
-        literal=square_block, witness={"m": 2, "p": 3},
+        check=projector_extracts,
+        literal=projector_extracts.gives("Aᵀ B", lambda m, p: np.zeros((m, m))),
+        witness={"m": 2, "p": 3},
     ),
     Claim(
         "S001-b.i.4", "47-53, 79", TYPO,
         says="v_a and v_b have the same coordinates c",
         truth="v_a = A c and v_b = B d, where c has m elements and d has p, as B has p columns; "
         "the rest of the proof is right",
-        under_test=(coordinates,),
-        corrected=own_coordinates, domain={"m": Whole(1, 5), "p": Whole(1, 5)},
-        literal=lambda lab, v_a, v_b: equal(
-            "coordinates of v_b",
-            coordinates(columns(lab, (0.0, 0.0, 1.0)), lab.tensor(v_b)),
-            coordinates(columns(lab, (1.0, 0.0, 0.0), (0.0, 1.0, 0.0)), lab.tensor(v_a)),
+        check=projector_extracts,
+        literal=projector_extracts.gives(
+            "numbers of coordinates of v_a and v_b", lambda m, p: (m, m)
         ),
-        witness={"v_a": (1.0, 2.0, 0.0), "v_b": (0.0, 0.0, 5.0)},
+        witness={"m": 2, "p": 1},
     ),
     Claim(
         "S001-b.i.5", "68", TRUE,
         says="M = A Aᵀ",
         truth="true for orthonormal columns and A ⟂ B, as in the question; A(AᵀA)⁻¹Aᵀ for any "
         "basis, and [A 0][A B]⁺ for any two subspaces whose intersection is 0",
-        under_test=(projector, oblique_projector),
-        corrected=projects_aslant, domain={"m": Whole(1, 5), "p": Whole(1, 5)},
+        check=any_basis_will_do,
     ),
     Claim(
         "S004-b.i.1", "68-78", TRUE,
         says="M = Σ λ_i a_i a_iᵀ with λ_i = 1/(a_i·a_i)",
         truth="this is right for orthogonal a_i of any norm",
-        under_test=(oblique_projector,),
-        corrected=any_lengths, domain={"lengths": Reals(0.1, 10, 1, 5)},
+        check=any_basis_will_do,
     ),
     Claim(
         "S004-b.i.2", "81-83", FALSE,
         says="Σ a_i a_iᵀ/(a_i·a_i) = Aᵀ",
         truth="the sum is A Aᵀ, d × d, as lines 68-78 derive; Aᵀ is m × d and gives the "
         "coordinates of v_a, not v_a",
-        under_test=(projector, coordinates),
-        corrected=transpose_gives_coordinates, domain={"m": Whole(1, 5), "p": Whole(1, 5)},
+        check=projector_extracts,
         literal=transpose_extracts,
         witness={"basis": ((0.0, 1.0), (-1.0, 0.0)), "s": (1.0, 0.0)},
     ),
@@ -220,18 +184,13 @@ CLAIMS = [
         "S004-b.i.3", "81", TRUE,
         says="Aᵀ B = 0",
         truth="this is right: an m × p block of zeros",
-        under_test=(projector,),
-        corrected=zeros_of_their_shapes, domain={"m": Whole(1, 5), "p": Whole(1, 5)},
+        check=projector_extracts,
     ),
     Claim(
         "S004-b.i.4", "54-56", TYPO, of_question=True,
         says="M_s = v_a, where M is a vector of d elements",
         truth="M s = v_a is meant: a d × d matrix times a vector",
-        under_test=(projector,),
-        corrected=projects, domain={"m": Whole(1, 5), "p": Whole(1, 5)},
-        literal=lambda lab, d, m: equal(
-            "number of elements of M", projector(lab.orthonormal(m, extra=d - m).T).numpy().size, d
-        ),
-        witness={"d": 4, "m": 2},
+        check=projector_extracts,
+        literal=projector_extracts.gives("number of axes of M", 1), witness={"m": 2, "p": 2},
     ),
 ]

@@ -6,13 +6,14 @@ import math
 
 import numpy as np
 
-from tinyattn import ops
 from tinyattn.attention.penalties import Penalty, focus, near
 from tinyattn.backend import asnumpy
 from tinyattn.tensor import Tensor
 from tinyattn.theory.claim import CONDITIONAL, TRUE, TYPO, Claim
 from tinyattn.theory.finding import Finding, at_least, at_most, equal, every, fact
-from tinyattn.theory.lab import Domain, Lab, Real, Reals, Whole
+from tinyattn.theory.lab import Domain, Lab, Real, Whole
+from tinyattn.theory.law import check
+from tinyattn.theory.laws.ranks import entropy_bounds
 from tinyattn.theory.weights import weights_of
 
 SIZES: Domain = {"layers": Whole(1, 3), "K": Whole(1, 3), "T": Whole(1, 5)}
@@ -59,30 +60,12 @@ def outlier(lab: Lab, share: float, distance: int) -> Tensor:
 # What is true --------------------------------------------------------------------------------
 
 
-def entropy_bounds(lab: Lab, scores: tuple[float, ...]) -> Finding:
-    """0 ≤ H ≤ ln n, attained; dH/ds_i = -α_i (ln α_i + H), finite even if weights underflow."""
-    n, s = len(scores), Tensor(lab.tensor(scores).data[None, None, None], requires_grad=True)
-    found = focus(weights_of(s))
-    found.backward(np.ones((1, 1, 1)))
-    a = lab.weights(scores).numpy()
-    logs = np.log(np.where(a > 0, a, 1))
-    h = -(a * logs).sum()
-    alike = lab.tensor(np.zeros((1, 1, n, n)))
-    return every(
-        equal("H", found.item(), h),
-        at_least("H", found.item(), 0, 0),
-        at_most("H", found.item(), math.log(n)),
-        equal("dH/ds", asnumpy(s.grad).ravel(), -a * (logs + h), 1e-10),
-        equal("H of one key", focus(one_hot(lab, n, True)).max().item(), 0, 0),
-        equal("H of equal weights", focus(weights_of(alike)).mean().item(), math.log(n)),
-        equal(
-            "causal: H", focus(weights_of(alike, causal=True)).mean().item(), math.lgamma(n + 1) / n
-        ),
-    )
-
-
+@check(Penalty, focus, **SIZES, lamda=Real(0.01, 10))
 def focus_is_a_mean(lab: Lab, layers: int, K: int, T: int, lamda: float) -> Finding:
-    """L_focus is λ times the mean entropy over layers, heads and queries; so are its gradients."""
+    """L_focus is λ times the mean entropy over layers, heads and queries, its gradients likewise.
+
+    So λ can include a constant factor; with a mean it need not depend on the size of the model.
+    """
     made = weights_of_layers(lab, layers, K, T)
     leaves, again = ([Tensor(w.data, requires_grad=True) for w in made] for _ in range(2))
     wanted = lamda * each_entropy(made).mean()
@@ -97,8 +80,9 @@ def focus_is_a_mean(lab: Lab, layers: int, K: int, T: int, lamda: float) -> Find
     )
 
 
+@check(Penalty, near, **SIZES, L_max=Real(0.1, 60))
 def near_is_a_mean(lab: Lab, layers: int, K: int, T: int, L_max: float) -> Finding:
-    """L_near is the mean over KT(L - 1) rows of min(L_max, Σ α (t - s)²), at most L_max."""
+    """L_near is the mean over KT(L - 1) rows of min(L_max, Σ α D²), D = t - s, at most L_max."""
     made, t = weights_of_layers(lab, layers, K, T), np.arange(T)
     squares = np.subtract.outer(t, t) ** 2
     rows = [min(L_max, float(a @ d)) for w in made for head in w.numpy()[0]
@@ -111,10 +95,15 @@ def near_is_a_mean(lab: Lab, layers: int, K: int, T: int, L_max: float) -> Findi
     )
 
 
+@check(near, T=Whole(1, 20), L_max=Real(0.1, 60))
 def near_at_most(lab: Lab, T: int, L_max: float) -> Finding:
-    """The maximum is the mean of min(L_max, m_t²): L_max if and only if ⌈(T - 1)/2⌉² ≥ L_max."""
+    """The bound L_max does not depend on T; the maximum is the mean of min(L_max, m_t²).
+
+    The farthest key is at m_t = max(t, T - 1 - t), or t for causal attention. The maximum is L_max
+    if and only if ⌈(T - 1)/2⌉² ≥ L_max, never for causal attention; without L_max about 7T²/12.
+    """
     findings = []
-    for past in (False, True):
+    for past, which in ((False, "largest L_near"), (True, "largest L_near if causal")):
         bound = np.minimum(L_max, farthest(T, past) ** 2.0)
         found = near(one_hot(lab, T, past), L_max).numpy()[0, 0]
         weights = weights_of(lab.normal(1, 1, T, T) * 9, causal=past)
@@ -122,6 +111,7 @@ def near_at_most(lab: Lab, T: int, L_max: float) -> Finding:
         reached = not past and math.ceil((T - 1) / 2) ** 2 >= L_max
         findings += [
             equal("rows of weight 1 at the farthest key", found, bound),
+            equal(which, found.mean(), bound.mean()),
             at_most("rows of other weights", other, bound),
             fact((found == L_max).all() == reached, "L_max by the rule", "not by the rule"),
         ]
@@ -129,8 +119,12 @@ def near_at_most(lab: Lab, T: int, L_max: float) -> Finding:
     return every(*findings, equal("maximum without a cap, over T²", limit, 7 / 12, 0.01))
 
 
+@check(near, share=Real(0, 1), distance=Whole(1, 30), L_max=Real(0.1, 60))
 def cap_is_on_the_row(lab: Lab, share: float, distance: int, L_max: float) -> Finding:
-    """A row's penalty is min(L_max, share·distance²); above the cap its gradient is 0."""
+    """A row has the penalty min(L_max, Σ α D²), which is at least Σ α min(L_max, D²).
+
+    So a small weight at a long distance D can have all of L_max; beyond it the gradient is 0.
+    """
     weights = Tensor(outlier(lab, share, distance).data, requires_grad=True)
     found = near(weights, L_max)
     found.backward(np.ones(found.shape))
@@ -144,8 +138,12 @@ def cap_is_on_the_row(lab: Lab, share: float, distance: int, L_max: float) -> Fi
     )
 
 
+@check(Penalty, focus, lamda=Real(0, 5), more=Real(0, 5))
 def shaping_never_helps_the_optimum(lab: Lab, lamda: float, more: float) -> Finding:
-    """The best of 20 candidates under a larger λ has no smaller loss and no larger penalty."""
+    """At the optimum, here of 20 candidates, a larger λ gives no smaller L_LM, no larger penalty.
+
+    Both may also stay the same.
+    """
     candidates = [weights_of(lab.normal(1, 1, 1, 5) * 3) for _ in range(20)]
     losses = lab.rng.exponential(size=20)
     entropies = each_entropy(candidates).ravel()
@@ -175,17 +173,6 @@ def over_all_layers(lab: Lab, L: int) -> Finding:
     return equal("sum/KTL over the mean", found.sum() / (2 * 3 * L) / found.mean(), 1)
 
 
-def reaches_the_cap(lab: Lab, T: int, L_max: float) -> Finding:
-    """The maximum is L_max for every T."""
-    return equal("largest L_near", near(one_hot(lab, T, False), L_max).mean().item(), L_max)
-
-
-def cheap_outlier(lab: Lab, share: float, distance: int, L_max: float) -> Finding:
-    """A distant weight of `share` has a penalty of at most share·L_max."""
-    found = near(outlier(lab, share, distance), L_max).numpy()[0, 0, -1]
-    return at_most("penalty of the row", found, share * L_max)
-
-
 # fmt: off
 CLAIMS = [
     Claim(
@@ -194,19 +181,13 @@ CLAIMS = [
         truth="this is right for the number of layers by which it divides (see S003-1.b.4); H is "
         "from 0, for one key, to ln T, or ln(T!)/T on average if causal; ∂H/∂s_i = -α_i (ln α_i + "
         "H), which is also 0 if all weights are equal",
-        under_test=(Penalty, focus, ops.attention),
-        corrected=lambda lab, scores, layers, K, T, lamda: every(
-            entropy_bounds(lab, scores), focus_is_a_mean(lab, layers, K, T, lamda)
-        ),
-        domain={"scores": Reals(-2000, 2000, 1, 8)} | SIZES | {"lamda": Real(0.01, 10)},
+        check=entropy_bounds,
     ),
     Claim(
         "S003-1.b.3", "21", TYPO,
         says="the terms of L_focus are H(k, t_1, T_2)",
         truth="H(ℓ, k, t_1, T_2) is meant: each layer has its own weights",
-        under_test=(Penalty, focus),
-        corrected=focus_is_a_mean,
-        domain=SIZES | {"lamda": Real(0.01, 10)},
+        check=focus_is_a_mean,
         literal=layer_does_not_matter, witness={"layers": 3},
     ),
     Claim(
@@ -214,54 +195,38 @@ CLAIMS = [
         says="part (b) divides by KTL, and part (c) by KT(L - 1)",
         truth="one of them is wrong, as (b) does not define the range of ℓ: over the layers of "
         "(c), 0 to L - 2, the result of (b) is (L - 1)/L of the mean",
-        under_test=(Penalty, focus),
-        corrected=focus_is_a_mean,
-        domain=SIZES | {"lamda": Real(0.01, 10)},
+        check=focus_is_a_mean,
         literal=over_all_layers, witness={"L": 4},
     ),
     Claim(
         "S003-1.b.5", "23", TRUE,
         says="λ can include the constant factor",
-        truth="this is right: loss and gradients are linear in it; with a mean, λ need not depend "
-        "on the size of the model",
-        under_test=(Penalty, focus),
-        corrected=focus_is_a_mean,
-        domain=SIZES | {"lamda": Real(0.01, 10)},
+        check=focus_is_a_mean,
     ),
     Claim(
         "S003-1.c.1", "31", TRUE,
         says="L_near divides by KT(L - 1)",
-        truth="this is right: there are KT(L - 1) rows, and L_near is their mean",
-        under_test=(Penalty, near),
-        corrected=near_is_a_mean,
-        domain=SIZES | {"L_max": Real(0.1, 60)},
+        check=near_is_a_mean,
     ),
     Claim(
         "S003-1.c.2", "25", CONDITIONAL, of_question=True,
         says="the maximum of L_near should not depend on T",
-        truth="the bound L_max does not; the maximum is the mean of min(L_max, max(t, T - 1 - t)²),"
-        " which is L_max if and only if ⌈(T - 1)/2⌉² ≥ L_max, and never for causal attention",
-        under_test=(near,),
-        corrected=near_at_most, domain={"T": Whole(1, 20), "L_max": Real(0.1, 60)},
-        literal=reaches_the_cap, witness={"T": 4, "L_max": 25.0},
+        check=near_at_most,
+        literal=near_at_most.gives("largest L_near", lambda T, L_max: L_max),
+        witness={"T": 4, "L_max": 25.0},
     ),
     Claim(
         "S003-1.c.3", "25", CONDITIONAL, of_question=True,
         says="L_near should allow some outliers, attention at a long distance",
-        truth="a row has min(L_max, Σ α D²), which is at least Σ α min(L_max, D²): a small weight "
-        "at a long distance can have the full penalty L_max; beyond it the gradient is 0",
-        under_test=(near,),
-        corrected=cap_is_on_the_row,
-        domain={"share": Real(0, 1), "distance": Whole(1, 30), "L_max": Real(0.1, 60)},
-        literal=cheap_outlier, witness={"share": 0.01, "distance": 100, "L_max": 25.0},
+        check=cap_is_on_the_row,
+        literal=cap_is_on_the_row.gives_at_most(
+            "penalty of the row", lambda share, distance, L_max: share * L_max
+        ),
+        witness={"share": 0.01, "distance": 100, "L_max": 25.0},
     ),
     Claim(
         "S003-1.d", "37", TRUE,
         says="if training finds the true optimum, such penalties can only increase the loss",
-        truth="this is right: with a larger λ, L_LM is no smaller and the penalty no larger; both "
-        "may also stay the same",
-        under_test=(Penalty, focus),
-        corrected=shaping_never_helps_the_optimum,
-        domain={"lamda": Real(0, 5), "more": Real(0, 5)},
+        check=shaping_never_helps_the_optimum,
     ),
 ]

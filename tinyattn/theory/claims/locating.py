@@ -15,6 +15,8 @@ from tinyattn.theory.claim import CONDITIONAL, FALSE, OPEN, TRUE, Claim
 from tinyattn.theory.claims.extraction import INVERTED
 from tinyattn.theory.finding import NEARLY, Finding, at_most, equal, every, fact
 from tinyattn.theory.lab import Lab, Real, Whole
+from tinyattn.theory.law import check
+from tinyattn.theory.laws.weights import masking_divides_by_the_rest
 from tinyattn.theory.rank_one_update import RIDGE, rank_one_update, second_moment
 
 WIDTH = 4
@@ -31,8 +33,13 @@ def normal(lab: Lab, *shape: int) -> np.ndarray:
 # Edits ---------------------------------------------------------------------------------------
 
 
+@check(rank_one_update, second_moment, n=Whole(1, 12), F=Whole(2, 10))
 def no_change_is_smaller(lab: Lab, n: int, F: int) -> Finding:
-    """Each other change is D + E with kᵀE = 0, and costs more by the cost of E."""
+    """The rank-one update D has the least mean square of the changes of other outputs.
+
+    With C + λI in place of C it has the least sum of this and λ|D|². Each other change is D + E
+    with kᵀE = 0, and costs more by the cost of E.
+    """
     keys, key, delta = normal(lab, n, F), normal(lab, F), normal(lab, WIDTH)
     E = normal(lab, F, WIDTH)
     E -= np.outer(key, key @ E) / (key @ key)
@@ -53,8 +60,13 @@ def others_stay(lab: Lab, n: int, shared: float) -> Finding:
     return at_most("mean change of other outputs, in δ", np.abs(keys[n + 1 :] @ D).mean(), NEARLY)
 
 
+@check(rank_one_update, second_moment, n=Whole(1, 12), F=Whole(2, 10), part=Real(-2, 2))
 def how_far_others_change(lab: Lab, n: int, F: int, part: float) -> Finding:
-    """By δ·(k_iᵀC⁻¹k)/(kᵀC⁻¹k): `part` of δ for k_i = part·k + a vector orthogonal to k in C⁻¹."""
+    """The output for another key k_i changes by δ·(k_iᵀC⁻¹k)/(kᵀC⁻¹k).
+
+    That is part·δ for k_i = part·k + a vector orthogonal to k in C⁻¹: 0 if k_i is orthogonal to k,
+    all of δ if it is the same.
+    """
     keys, key, delta = normal(lab, n, F), normal(lab, F), normal(lab, WIDTH)
     ridge = RIDGE * (keys**2).sum() / (n * F)
     inverse = np.linalg.inv(keys.T @ keys / n + ridge * np.eye(F))
@@ -67,31 +79,29 @@ def how_far_others_change(lab: Lab, n: int, F: int, part: float) -> Finding:
     )
 
 
-def tested_stay_so_do_others(lab: Lab, n: int, F: int) -> Finding:
-    """If outputs of the tested keys stay, those of new keys do."""
-    keys, new = normal(lab, n, F), normal(lab, n, F)
-    D = rank_one_update(keys, normal(lab, F), np.ones(1), HARDLY)
-    stay = np.abs(keys @ D).max() < NEARLY
-    change = np.abs(new @ D).mean()
-    return fact(not stay or change < NEARLY, "tested outputs change, or new ones stay",
-                f"tested outputs stay, new ones change by {change:.2f} δ on average")  # fmt: skip
-
-
+@check(rank_one_update, n=Whole(1, 12), more=Whole(2, 20))
 def tested_keys_always_stay(lab: Lab, n: int, more: int) -> Finding:
-    """With n < F keys in C and λ → 0; outputs of new keys change by δ over k's distance."""
+    """If n < F tested keys alone are in C, and λ → 0, their outputs stay for any model.
+
+    Here k is not in their span. The outputs of new standard normal keys change by δ over the
+    distance of k from that span, as root mean square.
+    """
     F = n + more
     keys, key = normal(lab, n, F), normal(lab, F)
     D = rank_one_update(keys, key, np.ones(1), HARDLY)
-    outside = key - np.linalg.pinv(keys) @ (keys @ key)  # the part of k outside the span
+    distance = float(np.linalg.norm(key - np.linalg.pinv(keys) @ (keys @ key)))
     return every(
         at_most("largest change of a tested output", np.abs(keys @ D).max(), NEARLY**2),
-        equal("change of new outputs, root mean square, times the distance",
-              np.linalg.norm(D) * np.linalg.norm(outside), 1.0, NEARLY**2),
-    )  # fmt: skip
+        equal("change of new outputs, in δ", np.linalg.norm(D), 1 / distance, NEARLY**2 / distance),
+    )
 
 
+@check(rank_one_update, n=Whole(2, 8))
 def edited_where_patching_finds_nothing(lab: Lab, n: int) -> Finding:
-    """y = x A + b: the first map contains the facts, the second layer's output is b for all x."""
+    """A layer that adds the same b for all x has no patching effect, though an edit changes y by δ.
+
+    Here y = x A + b: the first map contains the facts, and the second is edited.
+    """
     x, A, b = normal(lab, n, 6), normal(lab, 6, WIDTH), normal(lab, WIDTH)
     W, delta = np.zeros((6, WIDTH)), normal(lab, WIDTH)
     (first, other), own = x[:2], x[0] @ A
@@ -131,6 +141,7 @@ def kept_without_any(lab: Lab, m: int) -> Finding:
                 f"lead {one:.4g} without one, {every_one:.4g} without all")  # fmt: skip
 
 
+@check(FeedForward, ops.gelu, m=Whole(2, 40))
 def each_has_its_part(lab: Lab, m: int) -> Finding:
     """Without k of m equal neurons the lead is m - k - ½: below 0 only without all of them."""
     k = int(lab.rng.integers(m + 1))
@@ -161,8 +172,13 @@ def loses_its_term(lab: Lab, size: float) -> Finding:
     return equal("the logit loses", lost, terms(parts, u)[1], NEARLY)
 
 
+@check(ops.layer_norm, n=Whole(2, 8))
 def sums_and_scales(lab: Lab, n: int) -> Finding:
-    """Σ terms is the logit; without part 1 it is (logit - its term)·σ/σ_1, σ_1 that of the rest."""
+    """The terms sum to the logit if σ is that of the sum.
+
+    Without a part that no later layer reads, the logit is (logit - term)·σ/σ', since layer norm
+    divides by the σ' of the rest (norm without a bias).
+    """
     parts, u = normal(lab, n, 8), normal(lab, 8)
     x, each = parts.sum(axis=0), terms(parts, u)
     rest = x - parts[0]
@@ -173,78 +189,51 @@ def sums_and_scales(lab: Lab, n: int) -> Finding:
     )  # fmt: skip
 
 
-def zero_and_renormalized(lab: Lab, n: int) -> Finding:
-    """The weights with one of them 0, divided by their sum, and those without its key."""
-    scores, j = normal(lab, n), int(lab.rng.integers(n))
-    weights = lab.weights(scores).numpy().copy()
-    weights[j] = 0
-    without = np.insert(lab.weights(np.delete(scores, j)).numpy(), j, 0)
-    return equal("largest difference", np.abs(weights / weights.sum() - without).max(), 0.0)
-
-
 # fmt: off
 CLAIMS = [
     Claim(
         "P-1", "Meng and others 2022, equation 2 (ROME)", TRUE,
         says="of all changes that give a key another output, the rank-one update with C⁻¹k changes "
         "the outputs of other keys least",
-        truth="true for their mean square; with C + λI in place of C, for this plus λ|D|²",
-        under_test=(rank_one_update, second_moment),
-        corrected=no_change_is_smaller, domain={"n": Whole(1, 12), "F": Whole(2, 10)},
+        check=no_change_is_smaller,
     ),
     Claim(
         "P-2", "a common summary of ROME (Meng and others 2022)", CONDITIONAL,
         says="an edit of rank one changes one fact, and leaves the others as they are",
-        truth="the output for another key k_i changes by δ·(k_iᵀC⁻¹k)/(kᵀC⁻¹k): by 0 if k_i is "
-        "orthogonal to k in C⁻¹, by all of δ if it is the same",
-        under_test=(rank_one_update, second_moment), corrected=how_far_others_change,
-        domain={"n": Whole(1, 12), "F": Whole(2, 10), "part": Real(-2, 2)},
+        check=how_far_others_change,
         literal=others_stay, witness={"n": 200, "shared": 3.0},
     ),
     Claim(
         "P-3", "a common way to test an edit", FALSE,
         says="an edit after which the outputs of the tested keys stay leaves others as they are",
-        truth="if only the tested keys are in C, fewer than dimensions, λ → 0, and k is not in "
-        "their span, their outputs stay for any model; those of new standard normal keys change by "
-        "δ over the distance of k from that span (root mean square)",
-        under_test=(rank_one_update,),
-        corrected=tested_keys_always_stay, domain={"n": Whole(1, 12), "more": Whole(2, 20)},
-        literal=tested_stay_so_do_others, witness={"n": 20, "F": 64},
+        check=tested_keys_always_stay,
+        literal=tested_keys_always_stay.gives("change of new outputs, in δ", 0),
+        witness={"n": 20, "more": 44},
     ),
     Claim(
         "P-4", "Hase and others 2023", TRUE,
         says="where patching finds a fact does not say where to edit it",
-        truth="true: a layer that adds the same for both people has no patching effect, and an "
-        "edit of its matrix still changes the answer by δ",
-        under_test=(rank_one_update,), corrected=edited_where_patching_finds_nothing,
-        domain={"n": Whole(2, 8)},
+        check=edited_where_patching_finds_nothing,
     ),
     Claim(
         "P-5", "a common reading of knock-outs", FALSE,
         says="a part without which no answer is lost is not used for any answer",
         truth="of m equal neurons each can be missing, but not all: backup heads (Wang and others "
         "2022) are such parts",
-        under_test=(FeedForward, ops.gelu),
-        corrected=each_has_its_part, domain={"m": Whole(2, 40)},
+        check=each_has_its_part,
         literal=kept_without_any, witness={"m": 2},
     ),
     Claim(
         "P-6", "a common reading of direct logit attribution (Elhage and others 2021)", FALSE,
         says="without a part, a logit loses the term of this part",
-        truth="the terms sum to the logit if σ is that of the sum; without a part that no later "
-        "layer reads, the logit is (logit - term)·σ/σ', since layer norm divides by the σ' of the "
-        "rest (norm without a bias)",
-        under_test=(ops.layer_norm,),
-        corrected=sums_and_scales, domain={"n": Whole(2, 8)},
+        check=sums_and_scales,
         literal=loses_its_term, witness={"size": 3.0},
     ),
     Claim(
         "P-7", "attention knockout, Geva and others 2023", TRUE,
         says="to mask a key is the same as to set its weight to 0 and to divide the others by "
         "their sum",
-        truth="true if another weight is above 0: their ratios do not depend on the masked score",
-        under_test=(ops.attention,), corrected=zero_and_renormalized,
-        domain={"n": Whole(2, 9)},
+        check=masking_divides_by_the_rest,
     ),
     Claim(
         "P-8", "Meng and others 2022: causal tracing", OPEN,

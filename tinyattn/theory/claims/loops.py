@@ -12,8 +12,9 @@ import numpy as np
 
 from tinyattn import ops
 from tinyattn.theory.claim import CONDITIONAL, OPEN, TRUE, TYPO, Claim
-from tinyattn.theory.finding import NEARLY, Finding, at_most, equal, every, fact
+from tinyattn.theory.finding import Finding, at_most, equal, every, fact
 from tinyattn.theory.lab import Lab, OneOf, Real, Whole, Wholes, by_hand
+from tinyattn.theory.law import check
 from tinyattn.theory.repetition import (
     Trigram,
     de_bruijn_table,
@@ -47,8 +48,9 @@ def on_a_circle(V: int) -> np.ndarray:
 # What is true --------------------------------------------------------------------------------
 
 
+@check(Trigram, V=Whole(1, 6))
 def predicts_the_next(lab: Lab, V: int) -> Finding:
-    """The model has a distribution of the third word for each pair; greedy text takes its mode."""
+    """P(w_{t+2} | w_t, w_{t+1}): a distribution for each pair; greedy text takes its mode."""
     model = random_model(lab, V)
     scores = np.einsum("abi,wi->abw", model.queries.numpy(), model.embeddings.numpy())
     first, second, third = model.generate(0, V - 1, 1)
@@ -59,23 +61,31 @@ def predicts_the_next(lab: Lab, V: int) -> Finding:
     )
 
 
+@check(Trigram, scores=Wholes(-5, 5, 1, 8), beta=Real(0, 3))
 def zero_and_infinity(lab: Lab, scores: tuple[int, ...], beta: float) -> Finding:
-    """At β = 0 all words have equal probability; for β → ∞ only the words of the largest score.
+    """β is an inverse temperature: at zero temperature, β → ∞, P is uniform over the best words.
 
-    |p - 1/n| ≤ (e^βR - 1)/n with R = max s - min s; for large β, p of the rest ≤ e^(-β gap).
+    At β = 0 it is uniform over all words: |P - 1/n| ≤ (e^βR - 1)/n, R = max s - min s. Any other
+    word has P ≤ e^-βG, where G is the distance of its score from the best.
     """
     s, n = np.array(scores), len(scores)  # some are equal; other gaps are at least 1
     model, best = model_of(lab, tuple(s)), s == s.max()
-    near_zero = np.abs(model.probabilities(0, 0, beta).numpy() - 1 / n)
+    p = model.probabilities(0, 0, beta).numpy()
     return every(
-        equal("P at β = 0:", model.probabilities(0, 0, 0.0), np.full(n, 1 / n)),
-        at_most("|P - 1/n|", near_zero, math.expm1(beta * (s.max() - s.min())) / n),
-        equal("P at β = 50:", model.probabilities(0, 0, 50.0), best / best.sum()),
+        equal("P at zero β", model.probabilities(0, 0, 0.0), np.full(n, 1 / n)),
+        at_most("|P - 1/n|", np.abs(p - 1 / n), math.expm1(beta * (s.max() - s.min())) / n),
+        at_most("P", p, np.exp(beta * (s - s.max()))),
+        equal("P at β 50", model.probabilities(0, 0, 50.0), best / best.sum()),
     )
 
 
+@check(first_repeat, de_bruijn_table, table_model, Trigram,
+       V=Whole(1, 6), temperature=Real(0, 20))  # fmt: skip
 def must_come_again(lab: Lab, V: int, temperature: float) -> Finding:
-    """V² + 2 words contain a bigram twice; a de Bruijn table needs all of them, with I = 2."""
+    """V² + 2 words contain a bigram twice, at any temperature; a de Bruijn table needs all of them.
+
+    A softmax of embeddings with two elements can represent this table.
+    """
     most, model = V**2 + 2, random_model(lab, V)
     hot = first_repeat(model.generate(0, 0, V**2, temperature=temperature, seed=V))
     free = first_repeat(lab.rng.integers(V, size=most).tolist())
@@ -88,8 +98,12 @@ def must_come_again(lab: Lab, V: int, temperature: float) -> Finding:
     )
 
 
+@check(loop, first_repeat, Trigram, V=Whole(1, 6), ties=OneOf((False, True)))
 def goes_round(lab: Lab, V: int, ties: bool) -> Finding:
-    """If equal pairs have equal successors, the text is a loop from the first repeated pair."""
+    """If the last two words determine the next, text is a loop from the first repeated pair on.
+
+    Then preperiod + period ≤ V².
+    """
     model, start = random_model(lab, V, ties), lab.rng.integers(V, size=2)
     text = model.generate(int(start[0]), int(start[1]), 3 * V**2)
     scores = model.queries.numpy() @ model.embeddings.numpy().T
@@ -105,6 +119,7 @@ def goes_round(lab: Lab, V: int, ties: bool) -> Finding:
     )
 
 
+@check(first_repeat, ops.attention, period=Whole(1, 40))
 def squares_never_loop(lab: Lab, period: int) -> Finding:
     """Words that are 1 at square positions, else 0, follow from all words before, without a loop.
 
@@ -133,11 +148,6 @@ def predicts_what_is_given(lab: Lab, scores: tuple[float, ...]) -> Finding:
     return equal("P", model_of(lab, scores).probabilities(0, 0)[0], 1.0)
 
 
-def cold(lab: Lab, scores: tuple[float, ...], beta: float) -> Finding:
-    """If β were the temperature, at β = 0 the best word would have probability 1."""
-    return equal("largest P", model_of(lab, scores).probabilities(0, 0, beta).max(), 1.0, NEARLY)
-
-
 def repeats_for_ever(lab: Lab, scores: tuple[float, ...], temperature: float) -> Finding:
     """At a temperature of nearly 0, text is a loop from the first repeated bigram."""
     text = model_of(lab, scores).generate(0, 0, 60, temperature=temperature)
@@ -160,33 +170,25 @@ CLAIMS = [
         "S003-4.1", "84", TYPO, of_question=True,
         says="the model is P(w_{t+1} | w_t, w_{t+1})",
         truth="P(w_{t+2} | w_t, w_{t+1}) is meant",
-        under_test=(Trigram,),
-        corrected=predicts_the_next, domain={"V": Whole(1, 6)},
+        check=predicts_the_next,
         literal=predicts_what_is_given, witness={"scores": (0.0, 0.0)},
     ),
     Claim(
         "S003-4.2", "84-86", TYPO, of_question=True,
         says="text is sampled at zero temperature, where β is a temperature parameter",
-        truth="β is an inverse temperature: zero temperature is β → ∞, uniform over the best "
-        "words; β = 0 is uniform over all words",
-        under_test=(Trigram,),
-        corrected=zero_and_infinity, domain={"scores": Wholes(-5, 5, 1, 8), "beta": Real(0, 3)},
-        literal=cold, witness={"scores": (3.0, 1.0, 0.0), "beta": 0.0},
+        check=zero_and_infinity,
+        literal=zero_and_infinity.gives("P at zero β", (1, 0, 0)),
+        witness={"scores": (3, 1, 0), "beta": 0.0},
     ),
     Claim(
         "S003-4.3", "88", TRUE,
         says="at some point a bigram must occur again",
-        truth="it does within V² + 2 words, at any temperature; a de Bruijn table needs all of "
-        "them, and a softmax of embeddings with two elements can represent it",
-        under_test=(first_repeat, de_bruijn_table, table_model, Trigram),
-        corrected=must_come_again, domain={"V": Whole(1, 6), "temperature": Real(0, 5)},
+        check=must_come_again,
     ),
     Claim(
         "S003-4.4", "88", CONDITIONAL,
         says="from then on the text is a loop",
-        truth="true if the last two words determine the next word: preperiod + period ≤ V²",
-        under_test=(loop, first_repeat, Trigram),
-        corrected=goes_round, domain={"V": Whole(1, 6), "ties": OneOf((False, True))},
+        check=goes_round,
         literal=repeats_for_ever, witness={"scores": (0.0, 0.0), "temperature": 1e-9},
     ),
     Claim(
@@ -194,7 +196,6 @@ CLAIMS = [
         says="the same happens with many transformers at low temperature",
         truth="it is no theorem, as they attend to the whole text: words that are 1 at square "
         "positions, else 0, follow from the mean of all words before, and never become a loop",
-        under_test=(first_repeat, ops.attention),
-        corrected=squares_never_loop, domain={"period": Whole(1, 40)},
+        check=squares_never_loop,
     ),
 ]

@@ -10,35 +10,25 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from statistics import NormalDist
-from typing import Any
 
 import numpy as np
 
 from tinyattn import ops
-from tinyattn.tensor import Tensor
 from tinyattn.theory.claim import CONDITIONAL, FALSE, TRUE, TYPO, Claim
-from tinyattn.theory.finding import EXACT, NEARLY, Finding, at_least, at_most, equal, every
+from tinyattn.theory.finding import EXACT, NEARLY, Finding, at_most, equal, every
 from tinyattn.theory.lab import Lab, Real, Whole
+from tinyattn.theory.law import check
+from tinyattn.theory.laws.noisy_keys import ONE_STRATUM, STRATA, first_lengthened
 from tinyattn.theory.noisy_keys import lengthened, noisy_keys, stratified_lengths
 from tinyattn.theory.queries import query_of
 from tinyattn.theory.subspace import projector
 
 NEARLY_ALWAYS = 0.95
 """The share of draws that a range must contain; about two standard deviations to each side."""
-STRATA = 1831
-"""The number of quantiles that represent the distribution of y."""
-ONE_STRATUM = 1.001 / STRATA
-"""The largest difference of a share of the quantiles and its probability, with rounding."""
 KEYS_DRAWN = 20_000
 """The number of random draws; a sample variance then has a standard error of 1 %."""
-
-
-def first_lengthened(means: Tensor, lengths: Any) -> Tensor:
-    """Keys y_i μ_i, with these factors y_1 of the first and 1 of the others: (.., n, D)."""
-    first = np.asarray(lengths, dtype=np.float64)
-    every_length = np.ones((*first.shape, means.shape[0]))
-    every_length[..., 0] = first
-    return lengthened(means, every_length)
+VARIANCES = Real(0.02, 3)
+"""Those of y; in the question it is ½."""
 
 
 def lengths_seen(lab: Lab, variance: float) -> np.ndarray:
@@ -48,21 +38,7 @@ def lengths_seen(lab: Lab, variance: float) -> np.ndarray:
     return ops.matmul(keys, means[0]).numpy()[:, 0]
 
 
-def share_backwards(lab: Lab, variance: float, alpha: float) -> float:
-    """The share of keys y μ_a + √α g at an angle of more than 90° to μ_a."""
-    along = 1 if alpha == 0 else 101
-    noise = math.sqrt(alpha) * (stratified_lengths(along, 1.0) - 1)
-    lengths = (stratified_lengths(STRATA, variance)[:, None] + noise).ravel()
-    mean = lab.orthonormal(1)
-    across = lab.normal(len(lengths), 1, mean.shape[1])
-    across = (across - ops.matmul(across, mean[0])[..., None] * mean) * math.sqrt(alpha)
-    keys = lengthened(mean, lengths[:, None]) + across
-    return float((ops.matmul(keys, mean[0]).numpy() < 0).mean())
-
-
-# What is true --------------------------------------------------------------------------------
-
-
+@check(noisy_keys, n=Whole(1, 8), alpha=Real(0, 1))
 def key_is_near_its_mean(lab: Lab, n: int, alpha: float) -> Finding:
     """k_i = μ_i + √α g_i: for the same draws k_i - μ_i is proportional to √α."""
     means, seed, unmoved = lab.orthonormal(n), int(lab.rng.integers(2**32)), [0.0] * n
@@ -77,8 +53,9 @@ def key_is_near_its_mean(lab: Lab, n: int, alpha: float) -> Finding:
     )
 
 
+@check(noisy_keys, alpha=Real(0, 1), variance=VARIANCES)
 def key_has_the_covariance(lab: Lab, alpha: float, variance: float) -> Finding:
-    """Along μ_a, k_a has mean 1 and variance r + α; across, mean 0 and variance α."""
+    """k_a = y μ_a + √α g, y ~ N(1, r): mean 1 and variance r + α along μ_a, 0 and α across it."""
     means = lab.orthonormal(2, extra=0)
     keys = noisy_keys(lab.rng, means, alpha, [variance, 0.0], KEYS_DRAWN)
     along, across = ops.matmul(keys, means.swapaxes(-1, -2)).numpy()[:, 0].T
@@ -93,8 +70,9 @@ def key_has_the_covariance(lab: Lab, alpha: float, variance: float) -> Finding:
     )
 
 
+@check(lengthened, stratified_lengths, variance=VARIANCES)
 def norm_is_random(lab: Lab, variance: float) -> Finding:
-    """|k_a| = |y|, with a mean of √(2r/π) e^(-1/2r) + erf(1/√(2r)); that of y is 1."""
+    """|k_a| = |y|, with the mean √(2r/π) e^(-1/2r) + erf(1/√(2r)), if y ~ N(1, r)."""
     y, r = stratified_lengths(STRATA, variance), variance
     keys = first_lengthened(lab.orthonormal(2), y)
     norms = (keys * keys).sum(axis=-1).numpy()[:, 0] ** 0.5
@@ -106,8 +84,9 @@ def norm_is_random(lab: Lab, variance: float) -> Finding:
     )
 
 
+@check(lengthened, stratified_lengths, variance=VARIANCES)
 def multiplier_has_the_variance(lab: Lab, variance: float) -> Finding:
-    """y has mean 1 and variance r; the quantiles miss the tails, a thousandth of the variance."""
+    """The quantiles of y ~ N(1, r) have mean 1 and nearly the variance r; they miss the tails."""
     y = lengths_seen(lab, variance)
     return every(
         equal("mean of y", y.mean(), 1.0),
@@ -115,15 +94,17 @@ def multiplier_has_the_variance(lab: Lab, variance: float) -> Finding:
     )
 
 
+@check(lengthened, stratified_lengths, t=Real(0, 4), variance=VARIANCES)
 def share_within(lab: Lab, t: float, variance: float) -> Finding:
-    """P(|y - 1| ≤ t) = erf(t/√(2r))."""
+    """P(|y - 1| ≤ t) = erf(t/√(2r)) for y ~ N(1, r)."""
     share = (np.abs(lengths_seen(lab, variance) - 1) <= t).mean()
-    return equal(f"share of y within 1 ± {t:.3g}:", share, math.erf(t / math.sqrt(2 * variance)),
-                 ONE_STRATUM)  # fmt: skip
+    wanted = math.erf(t / math.sqrt(2 * variance))
+    return equal("share of y within 1 ± t:", share, wanted, ONE_STRATUM)
 
 
+@check(projector, d=Whole(1, 8), norm=Real(0, 10))
 def square_is_a_multiple(lab: Lab, d: int, norm: float) -> Finding:
-    """P = μμᵀ is symmetric, with trace |μ|² and P² = |μ|²P: a projection only if |μ| = 1."""
+    """P = μμᵀ is symmetric, with trace |μ|², and P² = |μ|²P: it is a projection only if |μ| = 1."""
     unit = lab.tensor(lab.orthonormal(1, d - 1).numpy().T)
     p, once = projector(unit * norm), projector(unit)
     return every(
@@ -134,16 +115,19 @@ def square_is_a_multiple(lab: Lab, d: int, norm: float) -> Finding:
     )
 
 
+@check(lengthened, stratified_lengths, variance=VARIANCES, alpha=Real(0, 0.5))
 def backwards_by_chance(lab: Lab, variance: float, alpha: float) -> Finding:
-    """P(μ_a·k_a < 0) = Φ(-1/√(r + α))."""
+    """P(μ_a·k_a < 0) = Φ(-1/√(r + α)) for k_a = y μ_a + √α g, y ~ N(1, r)."""
+    along = 1 if alpha == 0 else 101  # the number of quantiles of the noise along μ_a
+    noise = math.sqrt(alpha) * (stratified_lengths(along, 1.0) - 1)
+    lengths = (stratified_lengths(STRATA, variance)[:, None] + noise).ravel()
+    mean = lab.orthonormal(1)
+    across = lab.normal(len(lengths), 1, mean.shape[1])
+    across = (across - ops.matmul(across, mean[0])[..., None] * mean) * math.sqrt(alpha)
+    keys = lengthened(mean, lengths[:, None]) + across
+    share = (ops.matmul(keys, mean[0]).numpy() < 0).mean()
     wanted = NormalDist().cdf(-1 / math.sqrt(variance + alpha))
-    return every(
-        multiplier_has_the_variance(lab, variance),
-        equal("share with μ_a·k_a < 0:", share_backwards(lab, variance, alpha), wanted, 0.002),
-    )
-
-
-# What the sheets say -------------------------------------------------------------------------
+    return equal("share with μ_a·k_a < 0:", share, wanted, 0.002)
 
 
 def query_is_near_a_mean(lab: Lab, scores: Sequence[float], i: int) -> Finding:
@@ -153,119 +137,78 @@ def query_is_near_a_mean(lab: Lab, scores: Sequence[float], i: int) -> Finding:
     return at_most("|q - μ_i|", np.linalg.norm(apart), NEARLY)
 
 
-def components_have_mean_one(lab: Lab, mean: Sequence[float]) -> Finding:
-    """k_a ~ N(1, ½), for each element of k_a."""
-    keys = lengthened(lab.tensor([mean]), stratified_lengths(STRATA)[:, None])
-    return equal("mean of each element of k_a", keys.mean(axis=0).reshape(-1), np.ones(len(mean)))
-
-
-def length_at(quantile: float) -> float:
-    """A quantile of the factor y ~ N(1, ½)."""
-    return NormalDist(1, math.sqrt(0.5)).inv_cdf(quantile)
-
-
-def norm_is_one(lab: Lab, quantile: float) -> Finding:
-    """The norm of k_a is 1."""
-    key = first_lengthened(lab.orthonormal(2), length_at(quantile))[0]
-    return equal("|k_a|", np.linalg.norm(key.numpy()), 1.0, NEARLY)
-
-
-def length_is_the_variance(lab: Lab, quantile: float) -> Finding:
-    """The factor μ_a·k_a is the variance, ½."""
-    means = lab.orthonormal(2)
-    key = first_lengthened(means, length_at(quantile))[0]
-    return equal("μ_a·k_a", ops.matmul(means[0], key), 0.5, NEARLY)
-
-
-def nearly_always_within(lab: Lab, t: float, variance: float) -> Finding:
-    """y is within 1 ± t for nearly all draws."""
-    share = (np.abs(lengths_seen(lab, variance) - 1) <= t).mean()
-    return at_least(f"share of y within [{1 - t:g}, {1 + t:g}]:", share, NEARLY_ALWAYS)
-
-
 # fmt: off
-VARIANCES, ALPHAS, HALVES = Real(0.02, 3), Real(0, 1), Real(0, 4)
 CLAIMS = [
     Claim(
         "S000-c.ii.0", "79", TYPO,
         says="for i ≠ a the query q is approximately μ",
         truth="the key k_i is meant, which is approximately μ_i: k_i - μ_i = √α g_i",
-        under_test=(noisy_keys,),
-        corrected=key_is_near_its_mean, domain={"n": Whole(1, 8), "alpha": ALPHAS},
+        check=key_is_near_its_mean,
         literal=query_is_near_a_mean, witness={"scores": (10.0, 10.0, 0.0), "i": 2},
     ),
     Claim(
         "S000-c.ii.1", "81-83", TYPO,
         says="k_a ~ N(1, ½)",
         truth="k_a = y μ_a + √α g with y ~ N(1, ½) is a vector; only μ_a·k_a ~ N(1, ½ + α)",
-        under_test=(noisy_keys,),
-        corrected=key_has_the_covariance, domain={"alpha": ALPHAS, "variance": VARIANCES},
-        literal=components_have_mean_one, witness={"mean": (0.6, 0.8)},
+        check=key_has_the_covariance,
+        literal=key_has_the_covariance.gives("mean across μ_a", 1),
+        witness={"alpha": 0.01, "variance": 0.5},
     ),
     Claim(
         "S000-c.ii.2", "85", TYPO,
         says="the normal distribution has norm 1 and variance ½",
         truth="the mean is 1; the norm of k_a is |y|, which is random, and 1.05 on average",
-        under_test=(lengthened, stratified_lengths),
-        corrected=norm_is_random, domain={"variance": VARIANCES},
-        literal=norm_is_one, witness={"quantile": 0.95},
+        check=norm_is_random,
+        literal=norm_is_random.gives("mean of |k_a|", 1), witness={"variance": 0.5},
     ),
     Claim(
         "S000-c.ii.3", "92, 146", CONDITIONAL,
         says="y ~ N(1, ½) is between about 0 and about 2",
         truth="P(|y - 1| ≤ t) = erf(t): 84.3 % of draws are in [0, 2]; 95 % are in [-0.386, 2.386]",
-        under_test=(lengthened, stratified_lengths),
-        corrected=share_within, domain={"t": HALVES, "variance": VARIANCES},
-        literal=nearly_always_within, witness={"t": 1.0, "variance": 0.5},
+        check=share_within,
+        literal=share_within.gives_at_least("share of y within 1 ± t", NEARLY_ALWAYS),
+        witness={"t": 1.0, "variance": 0.5},
     ),
     Claim(
         "S000-c.ii.4", "92", TYPO,
         says="ε is equal to the variance",
         truth="ε is the random factor y itself; its variance is ½",
-        under_test=(lengthened, stratified_lengths),
-        corrected=multiplier_has_the_variance, domain={"variance": VARIANCES},
-        literal=length_is_the_variance,
-        witness={"quantile": 0.75},
+        check=multiplier_has_the_variance,
+        literal=multiplier_has_the_variance.gives("mean of y", lambda variance: variance),
+        witness={"variance": 0.5},
     ),
     Claim(
         "S001-c.ii.1", "111", FALSE,
         says="k_a is between 0.5 μ_a and 1.5 μ_a",
         truth="P(½ ≤ y ≤ 1½) = erf(½) = 0.52: about half of the draws are not; line 112 is right",
-        under_test=(lengthened, stratified_lengths),
-        corrected=share_within, domain={"t": HALVES, "variance": VARIANCES},
-        literal=nearly_always_within, witness={"t": 0.5, "variance": 0.5},
+        check=share_within,
+        literal=share_within.gives_at_least("share of y within 1 ± t", NEARLY_ALWAYS),
+        witness={"t": 0.5, "variance": 0.5},
     ),
     Claim(
         "S001-c.ii.2", "112", TRUE,
         says="k_a = y μ_a, y ~ N(1, 0.5)",
         truth="true for vanishing α, as in the question; 0.5 is the variance, exactly ½ + α",
-        under_test=(noisy_keys,),
-        corrected=key_has_the_covariance, domain={"alpha": ALPHAS, "variance": VARIANCES},
+        check=key_has_the_covariance,
     ),
     Claim(
         "S002-c.2.3", "11", TRUE,
         says="μ_a μ_aᵀ is a projection because μ_a has norm 1",
-        truth="this is right: (μμᵀ)² = |μ|² μμᵀ, so it is a projection only for |μ| = 1",
-        under_test=(projector,),
-        corrected=square_is_a_multiple, domain={"d": Whole(1, 8), "norm": Real(0, 10)},
+        check=square_is_a_multiple,
     ),
     Claim(
         "S002-c.2.4", "11", TRUE,
         says="k_a ≈ s μ_a, s ~ N(1, 0.5)",
         truth="true for vanishing α, as in the question; along μ_a the variance is ½ + α, and in "
         "each direction across it the standard deviation is √α",
-        under_test=(noisy_keys,),
-        corrected=key_has_the_covariance, domain={"alpha": ALPHAS, "variance": VARIANCES},
+        check=key_has_the_covariance,
     ),
     Claim(
         "S004-c.3", "116", CONDITIONAL, of_question=True,
         says="k_a still points roughly in the direction of μ_a",
         truth="μ_a·k_a is below 0 with probability Φ(-1/√(½ + α)), 0.0786 for vanishing α",
-        under_test=(lengthened, stratified_lengths),
-        corrected=backwards_by_chance, domain={"variance": VARIANCES, "alpha": Real(0, 0.5)},
-        literal=lambda lab, variance: at_most(
-            "share with μ_a·k_a < 0:", share_backwards(lab, variance, 0.0), 1 - NEARLY_ALWAYS
-        ),
-        witness={"variance": 0.5},
+        check=backwards_by_chance,
+        literal=backwards_by_chance.gives_at_most("share with μ_a·k_a < 0", 1 - NEARLY_ALWAYS),
+        witness={"variance": 0.5, "alpha": 0.0},
     ),
 ]

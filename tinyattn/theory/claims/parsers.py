@@ -10,13 +10,18 @@ from tinyattn.theory.claim import TRUE, Claim
 from tinyattn.theory.dependency import dependency_block, dependency_scores, read_arcs
 from tinyattn.theory.finding import Finding, at_least, equal, every, fact
 from tinyattn.theory.lab import Lab, Real, Whole
+from tinyattn.theory.law import check
 from tinyattn.theory.weights import weights_of
 
-# What is true --------------------------------------------------------------------------------
 
-
+@check(dependency_scores, dependency_block, read_arcs,
+       n=Whole(1, 9), heads=Whole(1, 6), beta=Real(0, 60))  # fmt: skip
 def tree_as_weights(lab: Lab, n: int, heads: int, beta: float) -> Finding:
-    """Each of m dependents has e^β/(m e^β + n + 1 - m); all other rows attend to the root."""
+    """With scores of β and 0 a single dependent of n words has 1/(1 + n e^-β), close to 1.
+
+    m dependents by one relation share the weight: 1/(m + (n + 1 - m)e^-β) each. Of KT rows of T
+    words at most T - 1 have a dependent, but each must sum to 1: here the rest attend to the root.
+    """
     order, governors = lab.rng.permutation(n) + 1, [0] * n
     for i in range(1, n):
         governors[order[i] - 1] = int(order[lab.rng.integers(i)])
@@ -48,11 +53,6 @@ CLAIMS = [
     Claim(
         "S003-1.a", "9-13", TRUE,
         says="the parse corresponds to a head dobj whose weight from prefer on flight is 1",
-        truth="scores of β and 0 for n + 1 keys give 1/(1 + n e^-β), close to 1; m dependents by "
-        "one relation share the weight; of KT rows at most T - 1 have a dependent, but each must "
-        "sum to 1: here the other rows attend to the root",
-        under_test=(dependency_scores, dependency_block, read_arcs),
-        corrected=tree_as_weights,
-        domain={"n": Whole(1, 9), "heads": Whole(1, 6), "beta": Real(0, 60)},
+        check=tree_as_weights,
     ),
 ]
