@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 from mutants import IN_ATTENTION, MUTANTS
-from mutation import PROPERTIES, properties
 
 from tinyattn.cli import main
 from tinyattn.models import ATTENTION_TYPES
 from tinyattn.op import OPS
 from tinyattn.tasks.recipe import recipe_names
-from tinyattn.theory import CLAIMS, REMARKS, Verdict
+from tinyattn.theory import CLAIMS, LAWS, REMARKS, Verdict
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -72,7 +71,7 @@ COUNTS: dict[str, Callable[[], int]] = {
     r"For {}, no program can decide": lambda: verdicts(Verdict.OPEN),
     r"{} remarks about percentages": lambda: len(REMARKS),
     r"breaks `ops.attention` in {} ways": lambda: len(IN_ATTENTION),
-    r"{} properties of attention": lambda: len(list(properties(ROOT / PROPERTIES))),
+    r"{} laws of attention": lambda: len(LAWS),
     r"{} deliberate mistakes": lambda: len(MUTANTS),
     r"book of {} pages": lambda: len(DERIVATIONS),
 }
@@ -154,7 +153,7 @@ def test_numbers_are_read(text: str, number: int | None) -> None:
     assert [*found("{} operations", text)] == [number] * (number is not None)
 
 
-@pytest.mark.parametrize("wrong", ["seven answer sheets", "forty-four properties of attention"])
+@pytest.mark.parametrize("wrong", ["seven answer sheets", "forty-four laws of attention"])
 def test_a_wrong_number_is_noticed(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pattern = "{} " + wrong.partition(" ")[2]
     text = re.sub(pattern.replace("{}", NUMBER), wrong, README)

@@ -20,6 +20,7 @@ from tinyattn.attention import ATTENTION
 from tinyattn.cli import main
 from tinyattn.tasks.recipe import recipe_names
 from tinyattn.tensor import OPS
+from tinyattn.theory import LAWS, Law
 
 ROOT = Path(__file__).parents[1]
 DERIVATIONS = sorted((ROOT / "derivations").glob("[0-9]*.md"))
@@ -158,6 +159,11 @@ def test_code_is_where_a_derivation_points(page: Path) -> None:
     assert named
     for name, path in named:
         assert re.search(rf"^(def|class) {name}\b", (ROOT / path).read_text("utf-8"), re.M), name
+
+
+@pytest.mark.parametrize("law", LAWS.values(), ids=list(LAWS))
+def test_the_page_of_a_law_names_it(law: Law) -> None:
+    assert f"`{law.name}`" in (ROOT / f"derivations/{law.page}.md").read_text("utf-8")
 
 
 def test_derivations_are_listed_in_reading_order() -> None:

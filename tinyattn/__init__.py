@@ -17,7 +17,7 @@ The book, in reading order; a file imports only from files before its own:
                     training/muon, training/optimizer_table, training/settings, data/files,
                     training/checkpoint, training/metrics, training/signals, training/ranks,
                     training/keep, training/fit, data/, training/, tasks/
-    7 theory        theory/, theory/claims/
+    7 theory        theory/, theory/laws/, theory/claims/
 
 The rest can be skipped. The wings are studies and tools that use the book. The engine room holds
 fast kernels, threads and measurements, and may be deleted (dispatch.py).

@@ -77,9 +77,9 @@ from tinyattn.theory.dependency import dependency_block, dependency_scores, read
 from tinyattn.theory.finding import Finding
 from tinyattn.theory.lab import Lab
 from tinyattn.theory.law import Check, Law
+from tinyattn.theory.laws import LAWS
 from tinyattn.theory.claim import Claim, Result, Verdict, judge
 from tinyattn.theory.remarks import REMARKS, Remark
-from tinyattn.theory.laws import LAWS
 from tinyattn.theory.all_claims import CHECKS, CLAIMS, errata, judge_all
 
 __all__ = [

@@ -107,11 +107,16 @@ class Lab:
         return block
 
 
-def by_hand(scores: Any) -> np.ndarray:
-    """The softmax of scores (.., n), computed from exponentials, for comparison."""
-    s = np.asarray(scores, dtype=np.float64)
-    powers = np.exp(s - s.max(axis=-1, keepdims=True))
-    weights: np.ndarray = powers / powers.sum(axis=-1, keepdims=True)
+def by_hand(scores: Any, allowed: Any = True) -> np.ndarray:
+    """The softmax of scores (.., n), computed from exponentials, for comparison.
+
+    A key that is not allowed has the weight 0, also if no key is allowed.
+    """
+    s = np.where(allowed, np.asarray(scores, dtype=np.float64), -np.inf)
+    largest = s.max(axis=-1, keepdims=True)
+    powers = np.exp(s - np.where(largest == -np.inf, 0, largest))
+    total = powers.sum(axis=-1, keepdims=True)
+    weights: np.ndarray = np.divide(powers, total, out=np.zeros_like(powers), where=total > 0)
     return weights
 
 

@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 from tinyattn.theory.claim import TRUE, Claim
-from tinyattn.theory.laws.queries import (
-    equal_keys_are_one,
-    last_row_knows_no_order,
-    output_moves_by_a_covariance,
-)
-from tinyattn.theory.laws.ranks import norm_of_weights
-from tinyattn.theory.laws.weights import (
+from tinyattn.theory.laws.changes import (
     a_factor_sharpens,
     logsumexp_is_a_soft_maximum,
     no_nan_where_plain_formulas_break,
@@ -18,6 +12,12 @@ from tinyattn.theory.laws.weights import (
     weights_move_less_than_scores,
     where_weights_underflow,
 )
+from tinyattn.theory.laws.queries import (
+    equal_keys_are_one,
+    last_row_knows_no_order,
+    output_moves_by_a_covariance,
+)
+from tinyattn.theory.laws.ranks import norm_of_weights
 
 # fmt: off
 CLAIMS = [

@@ -13,8 +13,8 @@ from tinyattn.theory.claim import CONDITIONAL, TRUE, TYPO, Claim
 from tinyattn.theory.finding import Finding, equal, every
 from tinyattn.theory.lab import Lab, Whole
 from tinyattn.theory.law import check
+from tinyattn.theory.laws.changes import a_factor_sharpens
 from tinyattn.theory.laws.scores import heads_divide_by_their_width
-from tinyattn.theory.laws.weights import a_factor_sharpens
 from tinyattn.theory.temperature import (
     coupled_moments,
     enumerated_moments,

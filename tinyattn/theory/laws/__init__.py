@@ -5,7 +5,9 @@ from types import ModuleType
 from tinyattn.theory.law import Law
 from tinyattn.theory.laws import (
     attention,
+    invariance,
     weights,
+    changes,
     queries,
     noisy_keys,
     two_heads,
@@ -16,8 +18,8 @@ from tinyattn.theory.laws import (
 )
 
 SUBJECTS = (
-    attention, weights, queries, noisy_keys, two_heads, two_heads_sampled, construction, scores,
-    ranks,
+    attention, invariance, weights, changes, queries, noisy_keys, two_heads, two_heads_sampled,
+    construction, scores, ranks,
 )  # fmt: skip
 """In reading order."""
 

@@ -14,9 +14,7 @@ import numpy as np
 
 from tinyattn import ops
 from tinyattn.backend import asarray, asnumpy
-from tinyattn.rng import DropoutRNG
-from tinyattn.tensor import Tensor
-from tinyattn.theory.finding import Finding, at_least, at_most, equal, every, fact
+from tinyattn.theory.finding import Finding, at_least, equal, every
 from tinyattn.theory.lab import Domain, Lab, OneOf, Real, Whole, by_hand
 from tinyattn.theory.law import law
 
@@ -69,14 +67,6 @@ def output(lab: Lab, given: Inputs, **options: Any) -> np.ndarray:
     return run(lab, given, **options)[0]
 
 
-def masked(scores: np.ndarray, allowed: np.ndarray) -> np.ndarray:
-    """The softmax over the allowed keys, by hand; zeros if there is none."""
-    powers = np.exp(scores - scores.max(axis=-1, keepdims=True)) * allowed
-    total = powers.sum(axis=-1, keepdims=True)
-    weights: np.ndarray = np.divide(powers, total, out=np.zeros_like(powers), where=total > 0)
-    return weights
-
-
 def same(what: str, one: tuple[np.ndarray, ...], other: tuple[np.ndarray, ...]) -> Finding:
     """Whether output and gradients are equal."""
     names = (what, "dL/dq", "dL/dk", "dL/dv")
@@ -93,9 +83,9 @@ def two_equations(lab: Lab, lead: tuple[int, ...], T: int, S: int, scale: float)
     assert x.allowed is not None
     products = x.q @ x.k.swapaxes(-1, -2)
     return every(
-        equal("y", output(lab, x), masked(products / math.sqrt(D), x.allowed) @ x.v),
+        equal("y", output(lab, x), by_hand(products / math.sqrt(D), x.allowed) @ x.v),
         equal("y with a scale", output(lab, x, scale=scale),
-              masked(scale * products, x.allowed) @ x.v),
+              by_hand(scale * products, x.allowed) @ x.v),
     )  # fmt: skip
 
 
@@ -104,7 +94,7 @@ def its_gradients(lab: Lab, lead: tuple[int, ...], T: int, S: int) -> Finding:
     """dV = Pᵀg, ds = P·(g vᵀ - Σ P·g vᵀ), dq = ds k/√D, dk = dsᵀ q/√D, also by differences."""
     x = inputs(lab, lead, T, S)
     assert x.allowed is not None
-    p = masked(x.q @ x.k.swapaxes(-1, -2) / math.sqrt(D), x.allowed)
+    p = by_hand(x.q @ x.k.swapaxes(-1, -2) / math.sqrt(D), x.allowed)
     dp = x.g @ x.v.swapaxes(-1, -2)
     ds = p * (dp - (p * dp).sum(axis=-1, keepdims=True)) / math.sqrt(D)
     found = run(lab, x)
@@ -206,138 +196,4 @@ def later_positions_have_no_influence(
         equal("earlier outputs", after[..., :start, :], before[..., :start, :], 0),
         at_least("change of later outputs", np.abs(after - before)[..., start:, :].max(), 1e-6),
         equal("gradients of later q, k and v", later, [0, 0, 0], 0),
-    )
-
-
-# What has no effect --------------------------------------------------------------------------
-
-
-@law(PAGE, **SIZES)
-def keys_have_no_order(lab: Lab, lead: tuple[int, ...], T: int, S: int) -> Finding:
-    """If keys, values and mask are permuted together, the output is the same."""
-    x, order = inputs(lab, lead, T, S), lab.rng.permutation(S)
-    assert x.allowed is not None
-    moved = x.but(k=x.k[..., order, :], v=x.v[..., order, :], allowed=x.allowed[..., order])
-    y, dq, dk, dv = run(lab, x)
-    return same("y", run(lab, moved), (y, dq, dk[..., order, :], dv[..., order, :]))
-
-
-@law(PAGE, T=Whole(1, 4), S=Whole(1, 5), batch=Whole(1, 4))
-def sequences_do_not_mix(lab: Lab, T: int, S: int, batch: int) -> Finding:
-    """Each sequence and head of a batch has the output and gradients that it has alone."""
-    x = inputs(lab, (batch,), T, S)
-    alone = [run(lab, Inputs(*(a[i] for a in (x.q, x.k, x.v, x.allowed, x.g))))  # type: ignore[index]
-             for i in range(batch)]  # fmt: skip
-    return same("y", run(lab, x), tuple(np.stack(parts) for parts in zip(*alone, strict=True)))
-
-
-@law(PAGE, **SIZES)
-def memory_order_has_no_effect(lab: Lab, lead: tuple[int, ...], T: int, S: int) -> Finding:
-    """Transposed views and reversed strides give what their copies give."""
-    x = inputs(lab, lead, T, S)
-    views = [np.asfortranarray(x.q), x.k[..., ::-1].copy()[..., ::-1],
-             np.ascontiguousarray(x.v.swapaxes(-1, -2)).swapaxes(-1, -2)]  # fmt: skip
-    strided = x.but(q=views[0], k=views[1], v=views[2], g=np.asfortranarray(x.g))
-    return same("y", run(lab, strided), run(lab, x))
-
-
-@law(PAGE, **SIZES, factor=Real(0.1, 3))
-def only_products_matter(lab: Lab, lead: tuple[int, ...], T: int, S: int, factor: float) -> Finding:
-    """A rotation of q and k, or a factor moved from one to the other, changes no score q·k."""
-    x, turn = inputs(lab, lead, T, S), np.linalg.qr(lab.rng.standard_normal((D, D)))[0]
-    y, dq, dk, dv = run(lab, x)
-    rotated = run(lab, x.but(q=x.q @ turn, k=x.k @ turn))
-    moved = run(lab, x.but(q=x.q * factor, k=x.k / factor))
-    return every(
-        same("y, both rotated", rotated, (y, dq @ turn, dk @ turn, dv)),
-        same("y, factor moved", moved, (y, dq / factor, dk * factor, dv)),
-        equal("Σ q·dL/dq", (x.q * dq).sum(), (x.k * dk).sum()),
-    )
-
-
-@law(PAGE, **SIZES, shift=Real(-3, 3))
-def what_all_keys_share_has_no_effect(
-    lab: Lab, lead: tuple[int, ...], T: int, S: int, shift: float
-) -> Finding:
-    """A vector added to all keys changes all scores of a query equally; so Σ_j dL/dk_j = 0."""
-    x = inputs(lab, lead, T, S)
-    y, _, dk, _ = run(lab, x)
-    return every(
-        equal("y", output(lab, x.but(k=x.k + shift)), y),
-        at_most("largest |Σ dL/dk|", np.abs(dk.sum(axis=-2)).max(), 0),
-    )
-
-
-@law(PAGE, ops.attention, **SIZES)
-def outputs_are_linear_in_values(lab: Lab, lead: tuple[int, ...], T: int, S: int) -> Finding:
-    """y(2v - w) = 2y(v) - y(w); and what is added to all values is added to the output."""
-    x = inputs(lab, lead, T, S)
-    w, u = lab.rng.standard_normal(x.v.shape), lab.rng.standard_normal(E)
-    y, other = (output(lab, x.but(v=v)) for v in (x.v, w))
-    whole = x.but(allowed=None)
-    return every(
-        equal("y of 2v - w", output(lab, x.but(v=2 * x.v - w)), 2 * y - other),
-        equal("y of v + u", output(lab, whole.but(v=x.v + u)), output(lab, whole) + u),
-    )
-
-
-# Rounding and dropout ------------------------------------------------------------------------
-
-
-@law(PAGE, ops.attention, **SIZES, size=Real(0, 30))
-def float32_is_enough(lab: Lab, lead: tuple[int, ...], T: int, S: int, size: float) -> Finding:
-    """float32 gives float32, up to 10⁻⁶·(1 + the largest |score|) from the result in float64."""
-    x = inputs(lab, lead, T, S)
-    x = x.but(q=(x.q * size).astype("float32"), k=x.k.astype("float32"), v=x.v.astype("float32"))
-    leaves = [Tensor(a, device=lab.device) for a in (x.q, x.k, x.v)]
-    y = ops.attention(*leaves, asarray(x.allowed, device=lab.device))
-    exact = output(lab, x.but(q=x.q.astype(float), k=x.k.astype(float), v=x.v.astype(float)))
-    largest = np.abs(x.q @ x.k.swapaxes(-1, -2)).max()
-    return every(
-        fact(y.dtype == np.float32, "float32", f"{y.dtype} instead of float32"),
-        at_most("largest difference", np.abs(y.numpy() - exact).max(), 1e-6 * (1 + largest)),
-    )
-
-
-@law(PAGE, ops.attention, **SQUARE, rate=OneOf((0.1, 0.5)))
-def dropout_scales_up_what_it_keeps(
-    lab: Lab, lead: tuple[int, ...], T: int, rate: float
-) -> Finding:
-    """Each weight is dropped, or divided by 1 - the rate."""
-    x = inputs(lab, lead, T, T)
-    x = x.but(v=np.broadcast_to(np.eye(T), (*lead, T, T)), g=np.zeros((*lead, T, T)))
-    left = output(lab, x, dropout=rate, dropout_rng=DropoutRNG(int(lab.rng.integers(2**32))))
-    return equal("weights", left, np.where(left == 0, 0, output(lab, x) / (1 - rate)))
-
-
-# The softmax alone ---------------------------------------------------------------------------
-
-
-@law("03_softmax", ops.softmax, ops.log_softmax, ops.logsumexp,
-     lead=SIZES["lead"], n=Whole(1, 40), size=Real(0, 1e4), shift=Real(-100, 100))  # fmt: skip
-def softmax_is_a_distribution(
-    lab: Lab, lead: tuple[int, ...], n: int, size: float, shift: float
-) -> Finding:
-    """Masked scores have the weight 0, the others sum to 1, or all are 0 if all are masked.
-
-    An order of the scores is the order of their weights; a number added to all changes nothing, so
-    gradients sum to 0; log-softmax is s - logsumexp s.
-    """
-    s = size * lab.rng.uniform(-1, 1, (*lead, n))
-    seen, order = lab.rng.random((*lead, n)) < 0.6, lab.rng.permutation(n)
-    allowed = asarray(seen, device=lab.device)
-    leaf = lab.leaf(s)
-    p = ops.softmax(leaf, allowed)
-    p.backward(lab.normal(*lead, n).data)
-    permuted = ops.softmax(lab.tensor(s[..., order]), asarray(seen[..., order], device=lab.device))
-    logs, rest = ops.log_softmax(lab.tensor(s)), ops.logsumexp(lab.tensor(s), -1, True)
-    return every(
-        equal("weights", p, masked(s, seen) if size < 700 else p.numpy() * seen),
-        equal("weights without a mask", ops.softmax(lab.tensor(s)), by_hand(s)),
-        equal("their sum", p.sum(axis=-1), seen.any(axis=-1)),
-        at_least("weights", p, 0, 0),
-        equal("permuted", permuted, p.numpy()[..., order]),
-        equal("s + c", ops.softmax(lab.tensor(s + shift), allowed), p, 1e-9),
-        at_most("|Σ dL/ds|", np.abs(asnumpy(leaf.grad).sum(axis=-1)).max(), 0),
-        equal("log-softmax", logs, s - rest.numpy(), 1e-9),
     )

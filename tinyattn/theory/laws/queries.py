@@ -11,7 +11,8 @@ from tinyattn.attention import MultiHead
 from tinyattn.theory.finding import Finding, at_least, at_most, equal, every
 from tinyattn.theory.lab import Lab, Real, Reals, Whole, by_hand
 from tinyattn.theory.law import law
-from tinyattn.theory.laws.weights import jacobian_by_backward, leading
+from tinyattn.theory.laws.changes import jacobian_by_backward
+from tinyattn.theory.laws.weights import leading
 from tinyattn.theory.noisy_keys import lengthened
 from tinyattn.theory.queries import (
     averaging_error,

@@ -11,7 +11,7 @@ from tinyattn.attention import Penalty, attend, focus
 from tinyattn.theory.finding import Finding, at_least, at_most, equal, every
 from tinyattn.theory.lab import Lab, Real, Reals, Whole, by_hand
 from tinyattn.theory.law import law
-from tinyattn.theory.laws.weights import gradient
+from tinyattn.theory.laws.changes import gradient
 from tinyattn.theory.low_rank import (
     orthonormal_singular_value,
     rank_for,
