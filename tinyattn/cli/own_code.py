@@ -76,17 +76,22 @@ def named_attention(ctx: click.Context, parameter: click.Parameter, value: Any) 
     return value
 
 
+def module_of(module: str) -> ModuleType:
+    """Import a module, or a file `NAME.py`. Raises: ValueError if it cannot be imported."""
+    try:
+        return _from_file(module) if module.endswith(".py") else _from_here(module)
+    except Exception as error:  # code of the user may raise anything
+        kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
+        raise ValueError(f"cannot import {module}: {kind}{error}") from error
+
+
 def attention_in(module: str) -> list[str]:
     """Import a module, or a file `NAME.py`, and add its attention types as `MODULE:CLASS`.
 
     Returns: the names of the classes.
     Raises: ValueError if the module cannot be imported.
     """
-    try:
-        made = _from_file(module) if module.endswith(".py") else _from_here(module)
-    except Exception as error:  # code of the user may raise anything
-        kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
-        raise ValueError(f"cannot import {module}: {kind}{error}") from error
+    made = module_of(module)
     classes = {
         name: value
         for name, value in vars(made).items()

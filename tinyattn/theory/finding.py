@@ -6,6 +6,9 @@ numbers by name. The table of errors is printed from these texts, so it always a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +18,8 @@ from tinyattn.tensor import Tensor
 
 EXACT = 1e-11
 """The largest difference of equal numbers: float64 rounds at 1e-16, and the errors add up."""
+
+_rounding = ContextVar("rounding", default=0.0)
 
 NEARLY = 0.01
 """The largest difference of "almost" equal numbers, where an answer sheet does not give one."""
@@ -29,8 +34,19 @@ class Finding:
     measured: dict[str, np.ndarray] = field(default_factory=dict)
 
 
+@contextmanager
+def rounding(most: float) -> Iterator[None]:
+    """A context in which numbers that differ by `most` are equal, for a precision below float64."""
+    before = _rounding.set(most)
+    try:
+        yield
+    finally:
+        _rounding.reset(before)
+
+
 def equal(what: str, got: Any, wanted: Any, within: float = EXACT) -> Finding:
     """Whether numbers, or arrays of one shape, differ by at most `within`, absolutely."""
+    within = within and max(within, _rounding.get())  # 0: no bit may differ
     a, b = _plain(got), _plain(wanted)
     if a.shape != b.shape:
         return Finding(False, f"shape of {what} = {a.shape} instead of {b.shape}", _named(what, a))
@@ -41,6 +57,7 @@ def equal(what: str, got: Any, wanted: Any, within: float = EXACT) -> Finding:
 
 def at_most(what: str, got: Any, bound: Any, within: float = EXACT) -> Finding:
     """Whether no number is above its bound."""
+    within = within and max(within, _rounding.get())  # 0: no bit may differ
     a, b = _plain(got), _plain(bound)
     holds = bool((a <= b + within).all())
     text = f"{_is(what, a)} {'≤' if holds else 'not ≤'} {_bound(b)}"
@@ -49,6 +66,7 @@ def at_most(what: str, got: Any, bound: Any, within: float = EXACT) -> Finding:
 
 def at_least(what: str, got: Any, bound: Any, within: float = EXACT) -> Finding:
     """Whether no number is below its bound."""
+    within = within and max(within, _rounding.get())  # 0: no bit may differ
     a, b = _plain(got), _plain(bound)
     holds = bool((a >= b - within).all())
     text = f"{_is(what, a)} {'≥' if holds else 'not ≥'} {_bound(b)}"

@@ -16,10 +16,8 @@ from tinyattn import ops
 from tinyattn.attention import AttentionBlock
 from tinyattn.attention.influence import randomize
 from tinyattn.tensor import Tensor
+from tinyattn.theory.conventions import OURS, Conventions
 from tinyattn.theory.queries import orthonormal
-
-MASKED = 1000
-"""The number of keys that are masked from a query; `ops.attention` needs two tiles for them."""
 
 Block = TypeVar("Block", bound=AttentionBlock)
 
@@ -30,6 +28,13 @@ class Lab:
 
     rng: np.random.Generator
     device: str = "cpu"
+    conventions: Conventions = OURS
+    masked: int = 1000
+    """Of `output`: how many keys are masked; `ops.attention` needs two tiles for so many."""
+
+    def can(self, *features: str) -> bool:
+        """Whether the attention under test supports these features."""
+        return self.conventions.supports.issuperset(features)
 
     def tensor(self, values: Any) -> Tensor:
         """These values as float64, on the device."""
@@ -75,20 +80,30 @@ class Lab:
         masked: those before the query by an attention mask, the one after it by causality. A masked
         key is a copy of the query, and its value is large, so attention to it would be noticed.
         There are more keys than one tile of `ops.attention` takes. As in a model, the operation
-        divides the scores by √D; so the query is multiplied by √D before.
+        divides the scores by √D; so the query is multiplied by √D before. An attention without
+        masks gets the keys alone.
 
         Shapes: query (D,), keys (n, D), values (n, E) -> (E,)
         """
         (n, D), xp = keys.shape, keys.xp
-        order = np.minimum(self.rng.permutation(n + MASKED), n)  # n is a masked key
+        if not self.can("mask", "rectangular"):
+            copies = 1 if self.can("rectangular") else n
+            queries = (query * math.sqrt(D)).broadcast_to((copies, D))
+            return ops.attention(queries, keys, values)[0]
+        order = np.minimum(self.rng.permutation(n + self.masked), n)  # n is a masked key
         last = np.flatnonzero(order < n)[-1]
         order[[last, -1]] = order[[-1, last]]  # to the query's own position
         order = np.append(order, n)  # the later key
-        allowed = xp.asarray((order < n) | (np.arange(len(order)) == n + MASKED))
+        allowed = xp.asarray((order < n) | (np.arange(len(order)) == n + self.masked))
         some_keys = ops.concatenate([keys, query[None]])
         some_values = ops.concatenate([values, xp.full((1, values.shape[1]), 1e3)])
         queries = some_keys[[n, n]] * math.sqrt(D)  # at the last two positions
-        return ops.attention(queries, some_keys[order], some_values[order], allowed, causal=True)[0]
+        causal = self.can("causal") and self.conventions.causal_from == "end"
+        if not causal:
+            allowed = allowed & xp.tri(2, len(order), len(order) - 2, dtype=bool)
+        return ops.attention(queries, some_keys[order], some_values[order], allowed, causal=causal)[
+            0
+        ]
 
     def block(
         self,

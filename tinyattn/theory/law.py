@@ -99,9 +99,11 @@ class Law(Check):
 
     Args:
         page: the file of derivations/ that proves it, without its ending.
+        structural: whether it is also true for attention that only approximates the softmax.
     """
 
     page: str
+    structural: bool = False
 
 
 def check(*under_test: Callable[..., Any], **domain: Values) -> Callable[[Run], Check]:
@@ -112,6 +114,13 @@ def check(*under_test: Callable[..., Any], **domain: Values) -> Callable[[Run], 
 def law(page: str, *under_test: Callable[..., Any], **domain: Values) -> Callable[[Run], Law]:
     """Decorator that makes a function a law: @law("03_softmax", ops.attention, n=Whole(1, 9))."""
     return lambda run: Law(run, domain, under_test, page)
+
+
+def structural_law(
+    page: str, *under_test: Callable[..., Any], **domain: Values
+) -> Callable[[Run], Law]:
+    """The same, for a law that is also true for attention that only approximates the softmax."""
+    return lambda run: Law(run, domain, under_test, page, structural=True)
 
 
 def arguments_of(run: Run) -> list[str]:

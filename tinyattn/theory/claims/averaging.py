@@ -57,15 +57,15 @@ CLAIMS = [
         truth="both are ½, as in line 52: the sum of all weights is 1, so the smaller of two is at "
         "most ½",
         check=two_share_by_difference,
-        literal=two_share_by_difference.gives("α_a, α_b", (1, 1)),
-        witness={"scores": (20.0, 0.0, 0.0), "difference": 0.0},
+        literal=is_distribution.gives("weights", (1, 1, 0, 0)),
+        witness={"scores": (20.0, 20.0, 0.0, 0.0)},
     ),
     Claim(
         "S000-b.3", "57", CONDITIONAL,
         says="k_a·q ≈ k_b·q ≫ k_i·q is the condition",
         check=two_share_by_difference,
-        literal=two_share_by_difference.gives("α_a, α_b", (0.5, 0.5)),
-        witness={"scores": (1000.0, 0.0), "difference": 1.0},
+        literal=is_distribution.gives("weights", (0.5, 0.5, 0)),
+        witness={"scores": (1001.0, 1000.0, 0.0)},
     ),
     Claim(
         "S000-b.5", "59", TYPO,
@@ -112,6 +112,8 @@ CLAIMS = [
     Claim(
         "S004-b.ii.3", "109", CONDITIONAL,
         says="exp(0) is negligible compared with exp(β)",
+        truth="there are n - 2 such terms: their weight is η if β, here M, is "
+        "ln((n - 2)(1 - η)/(2η))",
         check=lead_for_two,
         literal=never_exactly_half.gives_at_most("weight of the others", NEARLY),
         witness={"n": 10**5, "M": 10.0},
@@ -119,6 +121,7 @@ CLAIMS = [
     Claim(
         "S004-b.ii.4", "111", CONDITIONAL,
         says="α_a = e^β/(n - 2 + 2e^β), about ½ for β ≫ 0",
+        truth="the equality is exact for any real β, here M; α_a is about ½ if M - ln n ≫ 1",
         check=two_keys_average,
         literal=never_exactly_half.gives("α_a", 0.5), witness={"n": 10**5, "M": 10.0},
     ),

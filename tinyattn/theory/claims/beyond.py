@@ -5,9 +5,9 @@ from __future__ import annotations
 from tinyattn.theory.claim import TRUE, Claim
 from tinyattn.theory.claims.loops import must_come_again
 from tinyattn.theory.claims.merging import numbers_of_a_head
-from tinyattn.theory.laws.construction import weights_and_errors
+from tinyattn.theory.laws.construction import query_matrix_finds_both_keys
 from tinyattn.theory.laws.noisy_keys import repelling_ignores_norms
-from tinyattn.theory.laws.ranks import full_rank
+from tinyattn.theory.laws.ranks import weights_can_have_full_rank
 from tinyattn.theory.laws.two_heads import noise_splits_one_head_only
 from tinyattn.theory.laws.two_heads_sampled import (
     an_outlier_reverses_the_order,
@@ -62,9 +62,9 @@ CLAIMS = [
     Claim(
         "N-7", "", TRUE,
         says="the construction of part (e) has errors √10, √5 and √2 times β/(2 + e^β²)",
-        truth="this is exact: √5 and √2 with Q, √10 without matrices, see S000-e.i.2; for all "
+        truth="this is exact: √5 and √2 with Q, √10 without matrices, see S000-e.i.4; for all "
         "x_2 = u_a + s u_d + t u_c, |c_2 - u_b| ≥ √2 β/3, see S000-e.i.5",
-        check=weights_and_errors,
+        check=query_matrix_finds_both_keys,
     ),
     Claim(
         "N-8", "", TRUE,
@@ -85,6 +85,6 @@ CLAIMS = [
         says="the softmax of scores of rank 1 can have full rank",
         truth="it has for scores t·i·j, t ≠ 0; the weights of orthonormal tokens have n - 1 equal "
         "singular values, (e^β - 1)/(e^β + n - 1)",
-        check=full_rank,
+        check=weights_can_have_full_rank,
     ),
 ]

@@ -110,6 +110,8 @@ CLAIMS = [
     Claim(
         "S004-a.ii.2", "36", CONDITIONAL,
         says="a key has nearly all weight if its score is large and all others are zero",
+        truth="α_j is then 1/(1 + (n - 1)e^-lead), so the lead must be large enough for n keys; "
+        "the others need not be zero",
         check=lead_decides,
         literal=lead_decides.gives("least α_j", 1), witness={"n": 100, "lead": 1.0},
     ),

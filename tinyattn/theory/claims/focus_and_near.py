@@ -13,7 +13,7 @@ from tinyattn.theory.claim import CONDITIONAL, TRUE, TYPO, Claim
 from tinyattn.theory.finding import Finding, at_least, at_most, equal, every, fact
 from tinyattn.theory.lab import Domain, Lab, Real, Whole
 from tinyattn.theory.law import check
-from tinyattn.theory.laws.ranks import entropy_bounds
+from tinyattn.theory.laws.ranks import entropy_is_at_most_ln_n
 from tinyattn.theory.weights import weights_of
 
 SIZES: Domain = {"layers": Whole(1, 3), "K": Whole(1, 3), "T": Whole(1, 5)}
@@ -62,7 +62,7 @@ def outlier(lab: Lab, share: float, distance: int) -> Tensor:
 
 @check(Penalty, focus, **SIZES, lamda=Real(0.01, 10))
 def focus_is_a_mean(lab: Lab, layers: int, K: int, T: int, lamda: float) -> Finding:
-    """L_focus is λ times the mean entropy over layers, heads and queries, its gradients likewise.
+    """λ L_focus is λ times the mean entropy over layers, heads and queries, its gradients likewise.
 
     So λ can include a constant factor; with a mean it need not depend on the size of the model.
     """
@@ -74,8 +74,8 @@ def focus_is_a_mean(lab: Lab, layers: int, K: int, T: int, lamda: float) -> Find
     total.backward()
     gradients, plain = ([asnumpy(w.grad) for w in each] for each in (leaves, again))
     return every(
-        equal("L_focus", loss.item(), wanted),
-        equal("L_focus, factor included in λ", total.item() * lamda / T, wanted),
+        equal("λ L_focus", loss.item(), wanted),
+        equal("λ L_focus, factor included in λ", total.item() * lamda / T, wanted),
         equal("gradients", gradients, np.array(plain) * lamda / T),
     )
 
@@ -99,8 +99,9 @@ def near_is_a_mean(lab: Lab, layers: int, K: int, T: int, L_max: float) -> Findi
 def near_at_most(lab: Lab, T: int, L_max: float) -> Finding:
     """The bound L_max does not depend on T; the maximum is the mean of min(L_max, m_t²).
 
-    The farthest key is at m_t = max(t, T - 1 - t), or t for causal attention. The maximum is L_max
-    if and only if ⌈(T - 1)/2⌉² ≥ L_max, never for causal attention; without L_max about 7T²/12.
+    m_t is the largest distance of a key: max(t, T - 1 - t), or t for causal attention. The maximum
+    is L_max if and only if ⌈(T - 1)/2⌉² ≥ L_max, never for causal attention. Without L_max it is
+    about 7T²/12.
     """
     findings = []
     for past, which in ((False, "largest L_near"), (True, "largest L_near if causal")):
@@ -140,9 +141,9 @@ def cap_is_on_the_row(lab: Lab, share: float, distance: int, L_max: float) -> Fi
 
 @check(Penalty, focus, lamda=Real(0, 5), more=Real(0, 5))
 def shaping_never_helps_the_optimum(lab: Lab, lamda: float, more: float) -> Finding:
-    """At the optimum, here of 20 candidates, a larger λ gives no smaller L_LM, no larger penalty.
+    """At the optimum a larger λ gives no smaller loss L_LM, and no larger penalty.
 
-    Both may also stay the same.
+    Both may also stay the same. The check takes the best of 20 candidates.
     """
     candidates = [weights_of(lab.normal(1, 1, 1, 5) * 3) for _ in range(20)]
     losses = lab.rng.exponential(size=20)
@@ -181,7 +182,7 @@ CLAIMS = [
         truth="this is right for the number of layers by which it divides (see S003-1.b.4); H is "
         "from 0, for one key, to ln T, or ln(T!)/T on average if causal; ∂H/∂s_i = -α_i (ln α_i + "
         "H), which is also 0 if all weights are equal",
-        check=entropy_bounds,
+        check=entropy_is_at_most_ln_n,
     ),
     Claim(
         "S003-1.b.3", "21", TYPO,

@@ -35,7 +35,7 @@ def normal(lab: Lab, *shape: int) -> np.ndarray:
 
 @check(rank_one_update, second_moment, n=Whole(1, 12), F=Whole(2, 10))
 def no_change_is_smaller(lab: Lab, n: int, F: int) -> Finding:
-    """The rank-one update D has the least mean square of the changes of other outputs.
+    """The rank-one update D with C⁻¹k has the least mean square of the changes of other outputs.
 
     With C + λI in place of C it has the least sum of this and λ|D|². Each other change is D + E
     with kᵀE = 0, and costs more by the cost of E.
@@ -81,10 +81,11 @@ def how_far_others_change(lab: Lab, n: int, F: int, part: float) -> Finding:
 
 @check(rank_one_update, n=Whole(1, 12), more=Whole(2, 20))
 def tested_keys_always_stay(lab: Lab, n: int, more: int) -> Finding:
-    """If n < F tested keys alone are in C, and λ → 0, their outputs stay for any model.
+    """If only n tested keys are in C, and λ → 0, their outputs stay for any model.
 
-    Here k is not in their span. The outputs of new standard normal keys change by δ over the
-    distance of k from that span, as root mean square.
+    This is so for fewer keys than dimensions, F = n + more, and a k that is not in their span. The
+    outputs of new standard normal keys change by δ over the distance of k from that span (root mean
+    square).
     """
     F = n + more
     keys, key = normal(lab, n, F), normal(lab, F)

@@ -82,9 +82,9 @@ def zero_and_infinity(lab: Lab, scores: tuple[int, ...], beta: float) -> Finding
 @check(first_repeat, de_bruijn_table, table_model, Trigram,
        V=Whole(1, 6), temperature=Real(0, 20))  # fmt: skip
 def must_come_again(lab: Lab, V: int, temperature: float) -> Finding:
-    """V² + 2 words contain a bigram twice, at any temperature; a de Bruijn table needs all of them.
+    """With V different words, a text of V² + 2 words contains a bigram twice, at any temperature.
 
-    A softmax of embeddings with two elements can represent this table.
+    A de Bruijn table needs all of them. A softmax of embeddings with two elements can represent it.
     """
     most, model = V**2 + 2, random_model(lab, V)
     hot = first_repeat(model.generate(0, 0, V**2, temperature=temperature, seed=V))

@@ -17,7 +17,7 @@ from tinyattn.theory.cost import formula_value
 from tinyattn.theory.finding import Finding, equal, every, fact
 from tinyattn.theory.lab import Lab, Whole
 from tinyattn.theory.law import check
-from tinyattn.theory.laws.ranks import full_rank, nearest_of_low_rank
+from tinyattn.theory.laws.ranks import nearest_of_low_rank, weights_can_have_full_rank
 
 
 def refuses_to_be_causal(block: AttentionBlock, x: Tensor) -> bool:
@@ -31,10 +31,10 @@ def refuses_to_be_causal(block: AttentionBlock, x: Tensor) -> bool:
 
 @check(Linformer, MultiHead, influence, n=Whole(1, 8), k=Whole(1, 8))
 def few_keys_of_full_width(lab: Lab, n: int, k: int) -> Finding:
-    """E gives k keys of d elements: it acts along positions, (k×n)(n×d) = k×d; F gives k values.
+    """The projection E gives k keys of d elements: it acts along positions, (k×n)(n×d) = k×d.
 
-    So each key contains later positions, and the block cannot be causal. If E = F is a permutation,
-    the attention is dense.
+    F gives k values in the same way. So each key contains later positions, and the block cannot be
+    causal. If E = F is a permutation, the attention is dense.
     """
     block, x = new(lab, Linformer, n, rows=k), lab.normal(1, n, C)
     q, plain = block.queries_and_keys(x, x)
@@ -80,8 +80,10 @@ CLAIMS = [
     Claim(
         "S002-3.g.1", "19", FALSE,
         says="the matrix of attention weights has low rank",
-        check=full_rank,
-        literal=full_rank.gives_at_most("rank of the weights", lambda n, t, beta: n - 1),
+        check=weights_can_have_full_rank,
+        literal=weights_can_have_full_rank.gives_at_most(
+            "rank of the weights", lambda n, t, beta: n - 1
+        ),
         witness={"n": 3, "t": 1.0, "beta": 1.0},
     ),
     Claim(

@@ -46,7 +46,7 @@ def other_scores_are_zero(lab: Lab, n: int, s_a: float, s_b: float) -> Finding:
 
 @check(orthonormal, lengthened, lengths=Reals(-10, 10, 1, 10))
 def only_own_product(lab: Lab, lengths: tuple[float, ...]) -> Finding:
-    """For orthogonal keys of any norm, K Kᵀ is diagonal, with the squared norms."""
+    """For orthogonal keys of any norm the dot products K Kᵀ are 0, except the squared norms."""
     means = lab.orthonormal(len(lengths))
     keys = lengthened(means, lengths)
     return every(

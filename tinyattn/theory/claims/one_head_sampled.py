@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tinyattn.theory.claim import CONDITIONAL, TRUE, Claim
 from tinyattn.theory.laws.noisy_keys import (
-    ratios_for_a_factor,
+    a_factor_above_one_leads,
     repelling_ignores_norms,
     two_keys_alternate,
 )
@@ -49,7 +49,7 @@ CLAIMS = [
         says="α_a = α_b no longer holds",
         truth="true with probability 1: ln α_a/α_b = c_1(y - 1), which is 0 only for y = 1 (y is s "
         "in the sheet)",
-        check=ratios_for_a_factor,
+        check=a_factor_above_one_leads,
     ),
     Claim(
         "S002-c.2.5", "11", CONDITIONAL,
@@ -64,7 +64,8 @@ CLAIMS = [
         "S002-c.2.6", "11", TRUE,
         says="c is closer to the value whose key has the larger norm",
         truth="true for s > -1: the key of larger norm has the larger weight; in a share of "
-        "Φ(-2√2) = 0.0023 of draws s < -1, and k_a has the larger norm but less weight (s is y)",
-        check=ratios_for_a_factor,
+        "Φ(-2√2) = 0.0023 of draws s < -1, and k_a has the larger norm but less weight (the check "
+        "calls s y)",
+        check=a_factor_above_one_leads,
     ),
 ]

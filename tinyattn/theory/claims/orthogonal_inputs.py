@@ -8,10 +8,10 @@ from __future__ import annotations
 from tinyattn.theory.claim import CONDITIONAL, TRUE, Claim
 from tinyattn.theory.finding import NEARLY
 from tinyattn.theory.laws.construction import (
-    error_of_a_copy,
     no_addition_copies,
     only_a_product_scores,
     sum_is_copied,
+    x_2_nearly_copies_itself,
 )
 
 # fmt: off
@@ -26,21 +26,22 @@ CLAIMS = [
         "S000-e.i.2", "158", TRUE,
         says="x_2 is orthogonal to x_1 and x_3",
         truth="this is exact, in 4 dimensions or more; x_1 and x_3 share u_b, so x_1·x_3 = β²",
-        check=error_of_a_copy,
+        check=x_2_nearly_copies_itself,
     ),
     Claim(
         "S000-e.i.3", "158", CONDITIONAL,
         says="the other scores are zero, so c_2 is approximately α_22 v_2",
         truth="a score of 0 has a weight proportional to e⁰, as in lines 160-161: α_21 = α_23 = "
         "1/(2 + e^β²), small if e^β² ≫ 2",
-        check=error_of_a_copy,
-        literal=error_of_a_copy.gives("α_2", (0, 1, 0)), witness={"beta": 0.5},
+        check=x_2_nearly_copies_itself,
+        literal=x_2_nearly_copies_itself.gives("α_2", (0, 1, 0)), witness={"beta": 0.5},
     ),
     Claim(
         "S000-e.i.4", "160-161", CONDITIONAL,
         says="c_2 ≈ u_a",
-        check=error_of_a_copy,
-        literal=error_of_a_copy.gives_at_most("|c_2 - u_a|/β", NEARLY), witness={"beta": 1.0},
+        check=x_2_nearly_copies_itself,
+        literal=x_2_nearly_copies_itself.gives_at_most("|c_2 - u_a|/β", NEARLY),
+        witness={"beta": 1.0},
     ),
     Claim(
         "S000-e.i.5", "163, 167", TRUE,

@@ -132,9 +132,10 @@ def scores_without_meeting(lab: Lab, n: int) -> Finding:
 
 @check(MultiHead, formula_value, n=Whole(1, 40), d=WIDTHS)
 def work_of_attention(lab: Lab, n: int, d: int) -> Finding:
-    """Multi-head attention needs 2n²d multiply-adds for its two matrix products, 4nd² for its maps.
+    """Multi-head attention needs 2n²d multiply-adds for its two matrix products.
 
-    The total is 1 + 2d/n times 2n²d, so it is O(n²d) only if n is not small compared with d.
+    It needs 4nd² more for its four linear maps. The total is 1 + 2d/n times 2n²d, so it is O(n²d)
+    only if n is not small compared with d.
     """
     work = work_of(new(lab, MultiHead, n, d), lab.normal(1, n, d))
     formula = formula_value(MultiHead.multiply_adds, {"T": n, "C": d})

@@ -17,7 +17,7 @@ from tinyattn.theory.weights import weights_of
 @check(dependency_scores, dependency_block, read_arcs,
        n=Whole(1, 9), heads=Whole(1, 6), beta=Real(0, 60))  # fmt: skip
 def tree_as_weights(lab: Lab, n: int, heads: int, beta: float) -> Finding:
-    """With scores of β and 0 a single dependent of n words has 1/(1 + n e^-β), close to 1.
+    """With scores of β and 0 a single dependent of n words has the weight 1/(1 + n e^-β), near 1.
 
     m dependents by one relation share the weight: 1/(m + (n + 1 - m)e^-β) each. Of KT rows of T
     words at most T - 1 have a dependent, but each must sum to 1: here the rest attend to the root.

@@ -13,7 +13,7 @@ from tinyattn.theory.laws.construction import (
     must_lead_both,
     only_a_product_scores,
     queries_that_agree,
-    weights_and_errors,
+    query_matrix_finds_both_keys,
 )
 from tinyattn.theory.laws.weights import two_share_by_difference
 
@@ -37,8 +37,8 @@ CLAIMS = [
     Claim(
         "S000-e.ii.8", "199-201, 242", CONDITIONAL,
         says="c_1 needs exp(k_3·q_1) ≫ exp(k_1·q_1) (the sheet checks no other condition)",
-        truth="it does; but k_3·q_1 must exceed k_2·q_1, too, whose value is 0: if it exceeds both "
-        "by Δ, the relative error is at most 2e^-Δ; with q_1 = u_c + t_1 u_a, k_2·q_1 is t_1 β²",
+        truth="it does; but k_3·q_1 must exceed k_2·q_1, too, as v_2 is 0: if it exceeds both by "
+        "Δ, the relative error is at most 2e^-Δ; with q_1 = u_c + t_1 u_a, k_2·q_1 is t_1 β²",
         check=must_lead_both,
         literal=must_lead_both.gives_at_most("relative error of c_1", CLOSE),
         witness={"beta": 3.0, "t_1": 10.0, "t_2": 0.0, "t_3": 0.0},
@@ -76,8 +76,8 @@ CLAIMS = [
     Claim(
         "S000-e.ii.13", "223-250", CONDITIONAL,
         says="with Q = (u_d u_aᵀ + u_c u_dᵀ)/β², c_1 = u_b - u_c and c_2 = u_b",
-        check=weights_and_errors,
-        literal=weights_and_errors.gives_at_most("relative errors of c_1 and c_2", CLOSE),
+        check=query_matrix_finds_both_keys,
+        literal=query_matrix_finds_both_keys.gives_at_most("relative errors of c_1 and c_2", CLOSE),
         witness={"beta": 1.0},
     ),
     Claim(
@@ -92,6 +92,6 @@ CLAIMS = [
         "S000-e.ii.15", "233, 240", CONDITIONAL,
         says="the construction needs β² ≫ 0",
         check=length_needed,
-        literal=weights_and_errors.gives("α_13", 1), witness={"beta": 1.0},
+        literal=query_matrix_finds_both_keys.gives("α_13", 1), witness={"beta": 1.0},
     ),
 ]

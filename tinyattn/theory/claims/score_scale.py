@@ -14,7 +14,7 @@ from tinyattn.theory.finding import Finding, equal, every
 from tinyattn.theory.lab import Lab, Whole
 from tinyattn.theory.law import check
 from tinyattn.theory.laws.changes import a_factor_sharpens
-from tinyattn.theory.laws.scores import heads_divide_by_their_width
+from tinyattn.theory.laws.scores import heads_divide_by_the_root_of_their_width
 from tinyattn.theory.temperature import (
     coupled_moments,
     enumerated_moments,
@@ -34,7 +34,7 @@ def mixing(lab: Lab, I: int, coins: int) -> np.ndarray:
 def mean_is_a_trace(lab: Lab, I: int, coins: int) -> Finding:
     """For elements of mean 0, E h·e = Σ Cov(h_i, e_i).
 
-    It is 0 if h and e are independent, but I for e = h with elements of variance 1; if h = A s with
+    It is 0 if h and e are independent, but I for e = h with elements of variance 1. If h = A s with
     random signs s, |h|² has the variance 2 Σ_{i≠j} (AᵀA)_ij².
     """
     mix, other, g = lab.tensor(mixing(lab, I, coins)), lab.normal(I, coins), lab.normal(I, I)
@@ -45,7 +45,7 @@ def mean_is_a_trace(lab: Lab, I: int, coins: int) -> Finding:
     return every(
         equal("E h·e, h and e independent:", enumerated_moments(mix, other)[0], 0),
         equal("E h·e, e = h G:", dependent, np.trace(a @ a.T @ g.numpy()), 1e-9),
-        equal("E h·e/√I, e = h", mean / math.sqrt(I), math.sqrt(I)),
+        equal("E h·e/√I for e = h:", mean / math.sqrt(I), math.sqrt(I)),
         equal("Var |h|²", variance, 2 * np.square(products).sum(), 1e-9),
     )
 
@@ -84,8 +84,10 @@ CLAIMS = [
     Claim(
         "S003-2.2", "49", CONDITIONAL,
         says="h·e has mean 0 if all elements of h and e have mean 0",
+        truth="E h·e = Σ Cov(h_i, e_i): this is 0 if h and e are independent, but I for e = h with "
+        "elements of variance 1",
         check=mean_is_a_trace,
-        literal=mean_is_a_trace.gives("E h·e/√I, e = h", 0), witness={"I": 9, "coins": 4},
+        literal=mean_is_a_trace.gives("E h·e/√I for e = h", 0), witness={"I": 9, "coins": 4},
     ),
     Claim(
         "S003-2.3", "49", CONDITIONAL,
@@ -97,6 +99,6 @@ CLAIMS = [
     Claim(
         "S003-2.4", "53-57", TRUE,
         says="a transformer's attention has the same scale, 1/√I",
-        check=heads_divide_by_their_width,
+        check=heads_divide_by_the_root_of_their_width,
     ),
 ]

@@ -22,7 +22,8 @@ CLAIMS = [
         "S000-c.i", "71-75", CONDITIONAL,
         says="with vanishing noise q = M(μ_a + μ_b) averages v_a and v_b, for any large M",
         truth="|c - ½(v_a + v_b)| ≤ diam(V)·((n - 2)/(n - 2 + 2e^M) + tanh(Mδ/√2)) for noise of "
-        "norm δ: M must exceed ln n by a few (any M for n = 2), and M ≪ 1/(2√α)",
+        "norm δ, where diam(V) is the largest distance of two values: M must exceed ln n by a few "
+        "(any M for n = 2), and M ≪ 1/(2√α)",
         check=one_head_has_a_window,
         literal=noise_splits_two_keys.gives_at_most("mean |α_a - ½|", LITTLE),
         witness={"M": 1000.0, "x": 0.0, "alpha": 1e-4},

@@ -22,7 +22,8 @@ CLAIMS = [
     Claim(
         "S000-d.i.1", "133-135", FALSE,
         says="c = ½(c_1 + c_2) = ½(v_a + v_b), so c_1 = v_a and c_2 = v_b",
-        truth="it is a good choice, but only c_1 + c_2 = v_a + v_b follows",
+        truth="it is a good choice, but only c_1 + c_2 = v_a + v_b follows; for t = 0 both heads "
+        "have ½ for v_a and for v_b",
         check=only_the_sum_is_determined,
         literal=only_the_sum_is_determined.gives("α_a in the first head", 1),
         witness={"n": 3, "t": 0.0, "rest": 1e-9},

@@ -42,7 +42,7 @@ CLAIMS = [
         "S002-d.2.1", "13", CONDITIONAL,
         says="in spite of the noise we expect k_a·q_1 ≫ k_i·q_1",
         truth="P(k_a·q_1 < k_i·q_1) = Φ(√2(a_2/a_1 - 1)): 0.0786 at a_2 = 0, 0.0023 at -a_1, and 0 "
-        "for a_1 = 0 > a_2",
+        "for a_1 = 0 > a_2 (own is a_1, ratio a_2/a_1)",
         check=own_key_mostly_leads,
         literal=own_key_mostly_leads.gives_at_least("share where k_a leads", NEARLY_ALWAYS),
         witness={"own": 20.0, "ratio": 0.0},
@@ -50,7 +50,8 @@ CLAIMS = [
     Claim(
         "S002-d.2.2", "13", CONDITIONAL,
         says="k_b·q_2 ≫ k_i·q_2 for all i other than b",
-        truth="k_a·q_2 = s a_4, so the noise changes the scores of the second head if a_4 ≠ 0",
+        truth="k_a·q_2 = s a_4, so the noise changes the scores of the second head if a_4 ≠ 0 "
+        "(own is a_3, ratio a_4/a_3)",
         check=own_key_mostly_leads,
         literal=own_key_mostly_leads.gives_at_least("share where k_b leads", NEARLY_ALWAYS),
         witness={"own": 20.0, "ratio": 0.5},

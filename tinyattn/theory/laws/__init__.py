@@ -5,6 +5,7 @@ from types import ModuleType
 from tinyattn.theory.law import Law
 from tinyattn.theory.laws import (
     attention,
+    basics,
     invariance,
     weights,
     changes,
@@ -18,8 +19,8 @@ from tinyattn.theory.laws import (
 )
 
 SUBJECTS = (
-    attention, invariance, weights, changes, queries, noisy_keys, two_heads, two_heads_sampled,
-    construction, scores, ranks,
+    attention, basics, invariance, weights, changes, queries, noisy_keys, two_heads,
+    two_heads_sampled, construction, scores, ranks,
 )  # fmt: skip
 """In reading order."""
 

@@ -14,9 +14,10 @@ import numpy as np
 
 from tinyattn import ops
 from tinyattn.backend import asarray, asnumpy
+from tinyattn.theory.conventions import Unsupported
 from tinyattn.theory.finding import Finding, at_least, equal, every
 from tinyattn.theory.lab import Domain, Lab, OneOf, Real, Whole, by_hand
-from tinyattn.theory.law import law
+from tinyattn.theory.law import law, structural_law
 
 PAGE = "06_attention"
 D, E = 3, 2
@@ -38,25 +39,35 @@ class Inputs:
     q: np.ndarray
     k: np.ndarray
     v: np.ndarray
-    allowed: np.ndarray | None
+    allowed: np.ndarray
     g: np.ndarray
 
     def but(self, **others: Any) -> Inputs:
         """The same with other arrays."""
         return replace(self, **others)
 
+    def unmasked(self) -> Inputs:
+        """The same, and each query may attend to all keys."""
+        return self.but(allowed=np.ones_like(self.allowed))
+
 
 def inputs(lab: Lab, lead: tuple[int, ...], T: int, S: int) -> Inputs:
-    """Random inputs; six of ten pairs are allowed, so a query may have no key."""
+    """Random inputs; six of ten pairs are allowed, so a query may have no key.
+
+    It has one if the attention under test does not give 0 then; without masks all are allowed.
+    """
     shapes = (*lead, T, D), (*lead, S, D), (*lead, S, E), (*lead, T, E)
     q, k, v, g = (lab.rng.standard_normal(shape) for shape in shapes)
-    return Inputs(q, k, v, lab.rng.random((*lead, T, S)) < 0.6, g)
+    allowed = lab.rng.random((*lead, T, S)) < (0.6 if lab.can("mask") else 1)
+    if lab.conventions.no_key != "zeros":
+        allowed |= np.arange(S) == lab.rng.integers(S, size=(*lead, T, 1))
+    return Inputs(q, k, v, allowed, g)
 
 
 def run(lab: Lab, given: Inputs, **options: Any) -> Arrays:
     """The output, and the gradients of q, k and v."""
     leaves = [lab.leaf(x) for x in (given.q, given.k, given.v)]
-    mask = None if given.allowed is None else asarray(given.allowed, device=lab.device)
+    mask = None if given.allowed.all() else asarray(given.allowed, device=lab.device)
     y = ops.attention(*leaves, mask, **options)
     y.backward(lab.tensor(given.g).data)
     return y.numpy(), *(asnumpy(leaf.grad) for leaf in leaves)
@@ -78,9 +89,8 @@ def same(what: str, one: tuple[np.ndarray, ...], other: tuple[np.ndarray, ...]) 
 
 @law(PAGE, ops.attention, **SIZES, scale=Real(-3, 3))
 def two_equations(lab: Lab, lead: tuple[int, ...], T: int, S: int, scale: float) -> Finding:
-    """P = softmax(scale·q kᵀ) over the allowed keys, y = P v; the scale is 1/√D by default."""
+    """The output is y = P v, P = softmax(scale·q kᵀ) over the allowed keys; the scale is 1/√D."""
     x = inputs(lab, lead, T, S)
-    assert x.allowed is not None
     products = x.q @ x.k.swapaxes(-1, -2)
     return every(
         equal("y", output(lab, x), by_hand(products / math.sqrt(D), x.allowed) @ x.v),
@@ -91,9 +101,12 @@ def two_equations(lab: Lab, lead: tuple[int, ...], T: int, S: int, scale: float)
 
 @law(PAGE, ops.attention, **SIZES)
 def its_gradients(lab: Lab, lead: tuple[int, ...], T: int, S: int) -> Finding:
-    """dV = Pᵀg, ds = P·(g vᵀ - Σ P·g vᵀ), dq = ds k/√D, dk = dsᵀ q/√D, also by differences."""
+    """The gradients are dv = Pᵀg, ds = P·(g vᵀ - Σ P·g vᵀ), dq = ds k/√D and dk = dsᵀ q/√D.
+
+    Differences of the outputs for small changes of q, k and v agree.
+    """
+    lab.conventions.needs("grad")
     x = inputs(lab, lead, T, S)
-    assert x.allowed is not None
     p = by_hand(x.q @ x.k.swapaxes(-1, -2) / math.sqrt(D), x.allowed)
     dp = x.g @ x.v.swapaxes(-1, -2)
     ds = p * (dp - (p * dp).sum(axis=-1, keepdims=True)) / math.sqrt(D)
@@ -115,7 +128,7 @@ def outputs_lie_between_values(
     """In every direction the output is between the extreme values, for queries of any size."""
     x = inputs(lab, lead, T, S)
     directions = np.concatenate([np.eye(E), lab.rng.standard_normal((E, 9))], axis=1)
-    y, v = output(lab, x.but(q=x.q * size, allowed=None)) @ directions, x.v @ directions
+    y, v = output(lab, x.unmasked().but(q=x.q * size)) @ directions, x.v @ directions
     low, high = (f(v, axis=-2, keepdims=True) for f in (np.min, np.max))
     return every(
         at_least("lead over the least value", (y - low).min(), 0),
@@ -127,7 +140,6 @@ def outputs_lie_between_values(
 def a_query_of_zeros_averages(lab: Lab, lead: tuple[int, ...], T: int, S: int) -> Finding:
     """All scores are 0, so the output is the mean of the allowed values."""
     x = inputs(lab, lead, T, S)
-    assert x.allowed is not None
     seen = x.allowed[..., None]
     mean = (x.v[..., None, :, :] * seen).sum(axis=-2) / np.maximum(seen.sum(axis=-2), 1)
     return equal("y", output(lab, x.but(q=0 * x.q)), mean)
@@ -136,30 +148,9 @@ def a_query_of_zeros_averages(lab: Lab, lead: tuple[int, ...], T: int, S: int) -
 # Masks ---------------------------------------------------------------------------------------
 
 
-@law(PAGE, ops.attention, **SIZES)
-def without_a_key_all_is_zero(lab: Lab, lead: tuple[int, ...], T: int, S: int) -> Finding:
-    """A query without an allowed key gets 0; its gradient is 0, and it gives none to k and v."""
-    x = inputs(lab, lead, T, S)
-    assert x.allowed is not None
-    allowed, g = x.allowed.copy(), x.g.copy()
-    allowed[..., 0, :] = False
-    g[..., 0, :] = 0
-    y, dq, *rest = run(lab, x.but(allowed=allowed))
-    wanted = run(lab, x.but(allowed=allowed, g=g))[2:]
-    return every(
-        equal("y of this query", y[..., 0, :], 0 * y[..., 0, :], 0),
-        equal("dL/dq of this query", dq[..., 0, :], 0 * dq[..., 0, :], 0),
-        *(equal(*three) for three in zip(("dL/dk", "dL/dv"), rest, wanted, strict=True)),
-    )
-
-
-@law(PAGE, **SIZES, masked_value=OneOf((0.0, 1e6, -1e6, math.inf, math.nan)))
-def a_masked_key_is_no_key(
-    lab: Lab, lead: tuple[int, ...], T: int, S: int, masked_value: float
-) -> Finding:
-    """A further key that no query may attend to changes nothing, even if it is ∞ or NaN."""
-    x = inputs(lab, lead, T, S)
-    assert x.allowed is not None
+def with_masked_key(lab: Lab, x: Inputs, masked_value: float) -> Finding:
+    """Whether a further masked key and value, all of whose elements are this, change nothing."""
+    S = x.k.shape[-2]
     k, v = (np.insert(a, S, masked_value, axis=-2) for a in (x.k, x.v))
     y, dq, dk, dv = run(lab, x.but(k=k, v=v, allowed=np.insert(x.allowed, S, False, axis=-1)))
     none = every(equal("dL/dk of this key", dk[..., S, :], 0 * x.k[..., 0, :], 0),
@@ -167,33 +158,78 @@ def a_masked_key_is_no_key(
     return every(same("y", (y, dq, dk[..., :S, :], dv[..., :S, :]), run(lab, x)), none)
 
 
-@law(PAGE, **SIZES)
-def a_causal_mask_ends_at_the_last_key(lab: Lab, lead: tuple[int, ...], T: int, S: int) -> Finding:
-    """Query t of T attends to the keys up to t + S - T: the last query to all S keys."""
-    x = inputs(lab, lead, T, S).but(allowed=None)
-    by_mask = np.tri(T, S, S - T, dtype=bool)
-    return same("y", run(lab, x, causal=True), run(lab, x.but(allowed=by_mask)))
-
-
-@law(PAGE, ops.attention, **SQUARE, start=Whole(0, 5), by_mask=OneOf((False, True)))
-def later_positions_have_no_influence(
-    lab: Lab, lead: tuple[int, ...], T: int, start: int, by_mask: bool
+@law(PAGE, **SIZES, masked_value=OneOf((0.0, 1e5, -1e5)))
+def a_masked_key_is_no_key(
+    lab: Lab, lead: tuple[int, ...], T: int, S: int, masked_value: float
 ) -> Finding:
-    """If attention is causal, keys and values from a position on change no bit of earlier outputs.
+    """A further key that no query may attend to changes nothing, however large its score is."""
+    lab.conventions.needs("mask")
+    return with_masked_key(lab, inputs(lab, lead, T, S), masked_value)
+
+
+@law(PAGE, **SIZES, masked_value=OneOf((math.nan, math.inf, -math.inf)))
+def a_masked_nan_has_no_effect(
+    lab: Lab, lead: tuple[int, ...], T: int, S: int, masked_value: float
+) -> Finding:
+    """The same if this key and its value are ∞ or NaN, as uninitialized memory may be."""
+    lab.conventions.needs("mask", "nan")
+    return with_masked_key(lab, inputs(lab, lead, T, S), masked_value)
+
+
+@law(PAGE, ops.attention, **SIZES)
+def a_causal_mask_ends_at_the_last_key(lab: Lab, lead: tuple[int, ...], T: int, S: int) -> Finding:
+    """Query t of T attends to the keys up to t + S - T: the last query to all S keys.
+
+    An attention may declare that the mask starts at the first key instead: up to key t.
+    """
+    lab.conventions.needs("causal")
+    at_end = lab.conventions.causal_from == "end"
+    T = min(T, S) if lab.conventions.no_key != "zeros" else T
+    x = inputs(lab, lead, T, S).unmasked()
+    past = np.tri(T, S, S - T if at_end else 0, dtype=bool)
+    weights = by_hand(x.q @ x.k.swapaxes(-1, -2) / math.sqrt(D), past)
+    return equal("y", output(lab, x, causal=True), weights @ x.v)
+
+
+@law(PAGE, T=Whole(1, 4), before=Whole(0, 4))
+def pieces_equal_the_whole(lab: Lab, T: int, before: int) -> Finding:
+    """Queries that are given later, with all keys so far, get the rows of the whole sequence.
+
+    So keys and values can be kept in a cache, and text can be generated token by token.
+    """
+    lab.conventions.needs("causal", "rectangular")
+    if lab.conventions.causal_from == "start":
+        raise Unsupported("a causal mask that ends at the last key")
+    x = inputs(lab, (), before + T, before + T).unmasked()
+    later = x.but(q=x.q[before:], g=x.g[before:], allowed=x.allowed[before:])
+    whole, piece = output(lab, x, causal=True), output(lab, later, causal=True)
+    return equal("y", piece, whole[before:])
+
+
+@structural_law(
+    PAGE, ops.attention, lead=SIZES["lead"], before=Whole(1, 4), after=Whole(1, 3),
+    by_mask=OneOf((False, True)),
+)  # fmt: skip
+def later_positions_have_no_influence(
+    lab: Lab, lead: tuple[int, ...], before: int, after: int, by_mask: bool
+) -> Finding:
+    """If attention is causal, later keys and values change no bit of earlier outputs.
 
     They change the outputs from there on; and earlier outputs give them no gradient.
     """
-    start, past = start % T, np.tri(T, dtype=bool)
-    x = inputs(lab, lead, T, T).but(allowed=past if by_mask else None)
+    by_mask = lab.can("mask") and (by_mask or not lab.can("causal"))
+    lab.conventions.needs("mask" if by_mask else "causal")
+    x = inputs(lab, lead, before + after, before + after).unmasked()
+    x = x.but(allowed=x.allowed & np.tri(before + after, dtype=bool)) if by_mask else x
     k, v, g = x.k.copy(), x.v.copy(), x.g.copy()
-    k[..., start:, :] *= -3
-    v[..., start:, :] += 100
-    g[..., start:, :] = 0
+    k[..., before:, :] *= -3
+    v[..., before:, :] += 100
+    g[..., before:, :] = 0
     options = {"causal": not by_mask}
-    before, after = output(lab, x, **options), output(lab, x.but(k=k, v=v), **options)
-    later = [np.abs(a[..., start:, :]).max() for a in run(lab, x.but(g=g), **options)[1:]]
+    one, other = output(lab, x, **options), output(lab, x.but(k=k, v=v), **options)
+    later = [np.abs(a[..., before:, :]).max() for a in run(lab, x.but(g=g), **options)[1:]]
     return every(
-        equal("earlier outputs", after[..., :start, :], before[..., :start, :], 0),
-        at_least("change of later outputs", np.abs(after - before)[..., start:, :].max(), 1e-6),
+        equal("earlier outputs", other[..., :before, :], one[..., :before, :], 0),
+        at_least("change of later outputs", np.abs(other - one)[..., before:, :].max(), 1e-6),
         equal("gradients of later q, k and v", later, [0, 0, 0], 0),
     )

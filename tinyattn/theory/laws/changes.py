@@ -58,7 +58,7 @@ def weights_move_by_their_covariance(lab: Lab, scores: tuple[float, ...]) -> Fin
 
 @law("03_softmax", ops.attention, largest_move, scores=Reals(-50, 50, 1, 12), delta=Real(0, 50))
 def weights_move_less_than_scores(lab: Lab, scores: tuple[float, ...], delta: float) -> Finding:
-    """Σ |Δα_i| ≤ 2 tanh(r/4) ≤ max |Δs_i|, r = max Δs - min Δs; two keys attain the first."""
+    """Σ |Δα_i| ≤ 2 tanh(r/4) ≤ max |Δs_i|, r = max Δs - min Δs; two keys attain the first bound."""
     change = delta * lab.rng.uniform(-1, 1, len(scores))
     before, after = (lab.weights(np.array(scores) + c) for c in (0, change))
     bound, r = 2 * largest_move(lab.tensor(change)), np.ptp(change)
@@ -74,9 +74,10 @@ def weights_move_less_than_scores(lab: Lab, scores: tuple[float, ...], delta: fl
 @law("13_temperature", ops.attention, focus, moments_at,
      scores=Reals(-10, 10, 1, 20), beta=Real(0, 5), step=Real(0, 2))  # fmt: skip
 def a_factor_sharpens(lab: Lab, scores: tuple[float, ...], beta: float, step: float) -> Finding:
-    """A larger factor β on the scores raises the largest weight and the mean E, but lowers H.
+    """A larger factor β on the scores raises the largest weight and the mean score E.
 
-    dE/dβ = Var(s) ≥ 0 and dH/dβ = -β Var(s): mean, variance and entropy under the weights.
+    It lowers the entropy H: dE/dβ = Var(s) ≥ 0 and dH/dβ = -β Var(s), with the mean, the variance
+    and the entropy under the weights.
     """
     s = lab.tensor(scores)
     low, high = (weights_of(s * b) for b in (beta, beta + step))
@@ -105,7 +106,7 @@ def small_scores_give_equal_weights(lab: Lab, scores: tuple[float, ...], beta: f
 
 @law("03_softmax", ops.attention, scores=Reals(-50, 50, 1, 12), beta=Real(60, 1e4))
 def large_factors_select(lab: Lab, scores: tuple[float, ...], beta: float) -> Finding:
-    """For a large factor β only keys with the largest score have weight, and all of them equal."""
+    """For a large factor β only the keys with the largest score have weight, all the same."""
     whole = np.round(scores)  # some are equal; other gaps are at least 1
     best = whole == whole.max()
     return equal("weights", lab.weights(whole * beta), best / best.sum())
@@ -135,9 +136,10 @@ LARGEST = math.log(np.finfo(np.float64).max)
 
 @law("03_softmax", ops.softmax, ops.attention, focus, score=Real(0, 5000))
 def no_nan_where_plain_formulas_break(lab: Lab, score: float) -> Finding:
-    """Plain formulas: NaN for exp of a score above 709.78, a row without an allowed key, 0 ln 0.
+    """The plain formulas give NaN for exp of a score above 709.78.
 
-    This package returns the weights, zeros, and 0.
+    They also do for a row without an allowed key, and for 0 ln 0. In these three cases this package
+    returns the weights, zeros, and 0.
     """
     scores, zero = np.array([score, 0.0]), np.array([1.0, 0.0])
     with np.errstate(all="ignore"):

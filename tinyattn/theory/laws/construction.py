@@ -99,7 +99,7 @@ def only_a_product_scores(lab: Lab, scale: float, longest: float) -> Finding:
 
 @law("12_construction", self_attention, parts, Parts.inputs, self_weight, construction_errors,
      beta=Real(0.01, 30))  # fmt: skip
-def error_of_a_copy(lab: Lab, beta: float) -> Finding:
+def x_2_nearly_copies_itself(lab: Lab, beta: float) -> Finding:
     """Q = K = V = I: α_2 = (1, E, 1)/(2 + E), E = e^β², so |c_2 - u_a| = √10 β/(2 + E).
 
     x_2 is orthogonal to x_1 and x_3, but these are not orthogonal to each other. An error of 1 % of
@@ -148,7 +148,7 @@ def no_addition_copies(lab: Lab, beta: float, s: float, t: float) -> Finding:
 
 @law("12_construction", self_attention, beta=Real(0.01, 20), added=OneOf(("u_d", "u_c")))
 def sum_is_copied(lab: Lab, beta: float, added: str) -> Finding:
-    """x_2 = u_a + u_d: α_2 is as E : E² : 1, E = e^β², and c_2 → x_2 as β → ∞.
+    """x_2 = u_a + u_d: α_2 is as E : E² : 1, E = e^β², and c_2 → x_2 only as β → ∞.
 
     |c_2 - x_2| = √2 β √((1 - α_22)² + α_23²); with u_c instead of u_d keys 1 and 3 are swapped.
     """
@@ -205,7 +205,7 @@ def many_value_matrices(lab: Lab, beta: float, s: float) -> Finding:
 
 @law("12_construction", self_attention, Parts.query_matrix, construction_errors,
      beta=Real(0.05, 20))  # fmt: skip
-def weights_and_errors(lab: Lab, beta: float) -> Finding:
+def query_matrix_finds_both_keys(lab: Lab, beta: float) -> Finding:
     """Q = (u_d u_aᵀ + u_c u_dᵀ)/β²: α_1 = (1, 1, E)/(2 + E), α_2 = (E, 1, 1)/(2 + E), E = e^β².
 
     So |c_1 - (u_b - u_c)| = √5 β/(2 + E) and |c_2 - u_b| = √2 β/(2 + E). The weights of x_3 are
@@ -264,9 +264,9 @@ def queries_that_agree(lab: Lab, beta: float, s: float) -> Finding:
 @law("12_construction", self_attention, Parts.query_matrix, beta_needed,
      eta=Real(1e-6, 0.66), shorter=Real(0.1, 1))  # fmt: skip
 def length_needed(lab: Lab, eta: float, shorter: float) -> Finding:
-    """α_13 and α_21 are 1 - η if β² = ln(2(1 - η)/η); a larger Q compensates for a smaller β.
+    """α_13 and α_21, the weights of the wanted keys, are 1 - η if β² = ln(2(1 - η)/η).
 
-    β is 1.700, 2.300 and 2.757 for η = 0.1, 0.01 and 0.001.
+    β is 1.700, 2.300 and 2.757 for η = 0.1, 0.01 and 0.001. A larger Q compensates for a smaller β.
     """
     beta = beta_needed(eta)
     u, short = made(lab, beta), made(lab, beta * shorter)

@@ -174,11 +174,12 @@ def noise_splits_two_keys(lab: Lab, M: float, x: float, alpha: float) -> Finding
 
 @law(PAGE, one_head, averaging_query, lengthened,
      n=Whole(2, 8), M=Real(0, 60), y=Real(-5, 5))  # fmt: skip
-def weights_for_a_factor(lab: Lab, n: int, M: float, y: float) -> Finding:
+def a_factor_scales_one_score(lab: Lab, n: int, M: float, y: float) -> Finding:
     """For k_a = y μ_a the scores are y M, M and 0: α_a = e^{yM}/(e^{yM} + e^M + n - 2).
 
-    So α_b = e^M/(..), and 0 < α_i ≤ 1/(e^M + n - 2) for each other key. Without n - 2 the weights
-    are too large by a share of at most (n - 2)e^-M. Noise of norm δ along q adds √2 Mδ to a score.
+    α_b is e^M over the same sum, and 0 < α_i ≤ 1/(e^M + n - 2) for each other key. Without n - 2
+    α_a and α_b are too large by a share of at most (n - 2)e^-M. Noise of norm δ along q adds √2 Mδ
+    to a score.
     """
     means, rest = lab.orthonormal(n), math.exp(-M)
     query, keys = averaging_query(means, [0, 1], M), first_lengthened(means, y)
@@ -206,10 +207,10 @@ def weights_for_a_factor(lab: Lab, n: int, M: float, y: float) -> Finding:
 
 @law(PAGE, one_head, family_query, lengthened, stratified_lengths,
      n=Whole(2, 8), c1=Real(0.1, 30), c2=Real(-30, 30), y=Real(-5, 5))  # fmt: skip
-def ratios_for_a_factor(lab: Lab, n: int, c1: float, c2: float, y: float) -> Finding:
+def a_factor_above_one_leads(lab: Lab, n: int, c1: float, c2: float, y: float) -> Finding:
     """k_a = y μ_a, q = c_1(μ_a + μ_b) + c_2 Σ μ_i: the scores are y c_1, c_1 and c_2.
 
-    So ln α_a/α_i = y c_1 - c_2, ln α_b/α_i = c_1 - c_2, and ln α_a/α_b = c_1(y - 1): for c_1 > 0
+    So ln α_a/α_i = y c_1 - c_2, ln α_b/α_i = c_1 - c_2, and ln α_a/α_b = c_1(y - 1): for c_1 > 0,
     α_a > α_b if and only if y > 1. y < 0 has the probability Φ(-√2) = 0.0786; y < -1, where k_a has
     the larger norm but less weight, Φ(-2√2) = 0.0023; y = 1, where α_a = α_b, 0.
     """

@@ -45,10 +45,11 @@ def inside_the_hull(lab: Lab, scores: tuple[float, ...]) -> Finding:
 
 @law("07_copying", ops.attention, query_of, n=Whole(2, 8), lead=Real(0, 20))
 def error_is_the_weight_missing(lab: Lab, n: int, lead: float) -> Finding:
-    """|c - v_j| ≤ (1 - α_j) max |v_i - v_j|; c - v_j is 1 - α_j times (mean of the others - v_j).
+    """|c - v_j| ≤ (1 - α_j) max |v_i - v_j|: an α_j near 1 is always sufficient for c near v_j.
 
-    Only for v_j outside the convex hull of the others |c - v_j| also bounds 1 - α_j: by a least
-    singular value, or by the distance of the hull, √(1 + 1/(n - 1)) for orthonormal values.
+    It is necessary only if v_j is outside the convex hull of the other values. c - v_j is 1 - α_j
+    times (weighted mean of the others - v_j), so |c - v_j| is then at least 1 - α_j times the
+    distance of v_j from the hull, √(1 + 1/(n - 1)) for orthonormal values.
     """
     scores, values = leading(lab, n, lead), lab.normal(n, n + 2)
     keys, corners = lab.orthonormal(n), lab.orthonormal(n)
@@ -71,8 +72,9 @@ def error_is_the_weight_missing(lab: Lab, n: int, lead: float) -> Finding:
 def error_measures_weights(lab: Lab, scores: tuple[float, ...]) -> Finding:
     """|c - ½(v_a + v_b)| ≤ ½ Σ |Δα_i| times the diameter of the values, Δα = α - (½, ½, 0, ..).
 
-    It is at least σ |Δα|, where σ, a smallest singular value, is above 0 for affinely independent
-    values, but 0 if another convex combination of them is ½(v_a + v_b), too.
+    So a small Δα is always sufficient. It is necessary for affinely independent values: the error
+    is at least σ |Δα| with a σ > 0, a singular value. It is not if another convex combination of
+    the values is ½(v_a + v_b), too.
     """
     n = len(scores)
     keys, values = lab.orthonormal(n), lab.normal(n, n + 2)
@@ -156,10 +158,11 @@ def a_key_as_query_copies(lab: Lab, n: int, lamda: float) -> Finding:
 @law("08_averaging", averaging_query, averaging_weight, averaging_error, lengthened, ops.attention,
      n=Whole(2, 9), M=Real(-10, 100), longest=Real(1, 20))  # fmt: skip
 def two_keys_average(lab: Lab, n: int, M: float, longest: float) -> Finding:
-    """q = M(k_a/|k_a|² + k_b/|k_b|²), orthogonal keys, any real M: α_a = α_b = e^M/(n - 2 + 2e^M).
+    """q = M(k_a/|k_a|² + k_b/|k_b|²) has α_a = α_b = e^M/(n - 2 + 2e^M), for orthogonal keys.
 
-    For keys of norm 1 this is q = M(k_a + k_b). So ½ - α_a is (n - 2)/(2(n - 2 + 2e^M)), and
-    c - ½(v_a + v_b) is twice that times (mean of the others - ½(v_a + v_b)); M - ln n must be ≫ 1.
+    M is any real number; for keys of norm 1 this is q = M(k_a + k_b). So ½ - α_a is
+    (n - 2)/(2(n - 2 + 2e^M)), and c - ½(v_a + v_b) is twice that times (mean of the others -
+    ½(v_a + v_b)): M - ln n ≫ 1 is needed.
     """
     means, values = lab.orthonormal(n), lab.normal(n, 3)
     norms = lab.rng.uniform(1 / longest, longest, n)
@@ -180,7 +183,10 @@ def two_keys_average(lab: Lab, n: int, M: float, longest: float) -> Finding:
 @law("08_averaging", averaging_query, averaging_weight, ops.attention,
      n=Whole(1, 12), part=Real(0, 1), beta=Real(-10, 60))  # fmt: skip
 def any_subset_averages(lab: Lab, n: int, part: float, beta: float) -> Finding:
-    """q = β Σ k_i over k of n orthonormal keys: each has w = 1/(k + (n - k)e^-β), others e^-β w."""
+    """q = β Σ k_i over k of n orthonormal keys gives each of them 1/(k + (n - k)e^-β).
+
+    Each other key has e^-β times this weight.
+    """
     keys, chosen = lab.orthonormal(n), lab.rng.permutation(n)[: max(1, round(part * n))].tolist()
     weights = lab.attend(averaging_query(keys, chosen, beta), keys, keys)[1].numpy()
     each = averaging_weight(n, beta, len(chosen))
@@ -210,8 +216,8 @@ def equal_weights_need_a_right_angle(lab: Lab, n: int, M: float) -> Finding:
 def only_a_difference_averages(lab: Lab, n: int, c1: float, c2: float, t: float) -> Finding:
     """q = c_1(k_a + k_b) + c_2 Σ k_i + x, x ⟂ keys: α_a = α_b = 1/(2 + (n - 2)e^-(c_1 - c_2)).
 
-    So c_1 - c_2 must be large, for orthonormal keys. Neither x nor t Σ k_i has an effect; other
-    queries exist: Σ ln p_i k_i has any given weights p.
+    This is for orthonormal keys; so c_1 - c_2 must be large, not c_1/c_2. Neither x nor t Σ k_i,
+    over all keys, has an effect. Other queries exist: Σ ln p_i k_i has any given weights p.
     """
     keys, values = lab.orthonormal(n, extra=2), lab.normal(n, 2)
     x = lab.normal(n + 2)

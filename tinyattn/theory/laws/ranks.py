@@ -23,7 +23,7 @@ from tinyattn.theory.weights import weights_of
 
 @law("18_linformer", ops.attention, singular_values, orthonormal_singular_value,
      n=Whole(2, 5), t=Real(0.3, 1.5), beta=Real(0, 40))  # fmt: skip
-def full_rank(lab: Lab, n: int, t: float, beta: float) -> Finding:
+def weights_can_have_full_rank(lab: Lab, n: int, t: float, beta: float) -> Finding:
     """Scores t·i·j have rank 1, weights P rank n: det P = Π_(i<k) (e^tk - e^ti)/Π_i Σ_j e^tij.
 
     For n orthonormal tokens, scores β X Xᵀ, σ_1 = 1, and the n - 1 other singular values are all
@@ -54,7 +54,8 @@ def nearest_of_low_rank(lab: Lab, k: int, more: int, beta: float) -> Finding:
     """The nearest P_k of rank k has the error |P - P_k| = σ_(k+1), so |P V - P_k V| ≤ σ_(k+1) |V|.
 
     How many singular values have 90 % of the squares depends on how sharp the weights are: 1 if all
-    are equal, ⌈0.9 n⌉ if each query attends to its own key; 1 ≤ σ_1 ≤ √(largest column sum).
+    are equal, ⌈0.9 n⌉ if each query attends to its own key; 1 ≤ σ_1 ≤ √(largest column sum). P has
+    n = k + more rows.
     """
     n = k + more
     weights = weights_of(lab.normal(n, n) * beta)
@@ -99,7 +100,7 @@ def norm_of_weights(lab: Lab, n: int, keys: int, beta: float) -> Finding:
 
 
 @law("20_penalties", ops.attention, focus, Penalty, scores=Reals(-2000, 2000, 1, 8))
-def entropy_bounds(lab: Lab, scores: tuple[float, ...]) -> Finding:
+def entropy_is_at_most_ln_n(lab: Lab, scores: tuple[float, ...]) -> Finding:
     """H = -Σ α_i ln α_i is from 0, for one key, to ln n, for equal weights.
 
     ∂H/∂s_i = -α_i (ln α_i + H), finite even if weights underflow, and 0 if all are equal. L_focus,

@@ -36,7 +36,7 @@ def mean_entropies(lab: Lab, I: int, factors: tuple[float, ...]) -> list[float]:
 
 
 @law("13_temperature", MultiHead, score_scale, K=Whole(1, 3), I=Whole(1, 6))
-def heads_divide_by_their_width(lab: Lab, K: int, I: int) -> Finding:
+def heads_divide_by_the_root_of_their_width(lab: Lab, K: int, I: int) -> Finding:
     """Heads of width I multiply their scores by 1/√I.
 
     With 128 keys and I = 64 the entropy of the weights is 4.37 nats (of at most 4.85), but 0.67

@@ -63,7 +63,7 @@ def heads_are_averaged(lab: Lab, n: int, M: float, y: float) -> Finding:
 @law(PAGE, two_heads, one_head, distribution_query,
      n=Whole(2, 8), t=Real(-0.99, 0.99), rest=Real(1e-9, 0.1))  # fmt: skip
 def only_the_sum_is_determined(lab: Lab, n: int, t: float, rest: float) -> Finding:
-    """Heads with the weights ½(1 ± t) and ½(1 ∓ t) for v_a and v_b have the same c for all t."""
+    """Heads with the weights p(1 ± t) and p(1 ∓ t) for v_a and v_b have the same c for all t."""
     means, values, half = lab.orthonormal(n), lab.normal(n, 3), (1 - (n - 2) * rest) / 2
     others = [rest] * (n - 2)
     queries = [
@@ -94,11 +94,11 @@ def only_a_difference_copies(lab: Lab, n: int, a_1: float, a_2: float, x: float)
 @law(PAGE, one_head, two_heads, averaging_query, copying_query, averaging_error,
      n=Whole(3, 8), M=Real(0, 30))  # fmt: skip
 def two_heads_err_more(lab: Lab, n: int, M: float) -> Finding:
-    """Without noise the weight of the other values is (n - 2)/(n - 1 + e^M) in the output.
+    """Without noise the other values have the weight (n - 2)/(n - 1 + e^M) in the output.
 
-    In that of one head it is (n - 2)/(n - 2 + 2e^M), which is less for M > 0, but at least half of
-    it. c - ½(v_a + v_b) is this weight times (mean of the others - ½(v_a + v_b)). With queries of
-    equal norm two heads err less for M > 1.33.
+    In that of one head they have (n - 2)/(n - 2 + 2e^M), which is less for M > 0, but at least half
+    as much. c - ½(v_a + v_b) is this weight times (mean of the others - ½(v_a + v_b)). With queries
+    of equal norm two heads err less for M > 1.33.
     """
     means, values = lab.orthonormal(n), lab.normal(n, 3)
     v, (c, weights) = values.numpy(), pair(means, means, values, M)
@@ -121,7 +121,10 @@ def two_heads_err_more(lab: Lab, n: int, M: float) -> Finding:
 
 @law(PAGE, two_heads, copying_query, n=Whole(2, 8), M=Real(0, 60), y=Real(-5, 5))
 def no_value_has_all(lab: Lab, n: int, M: float, y: float) -> Finding:
-    """If k_a = y μ_a, no value has more weight than ½ + 1/(2n); for y < 0 it is ½ + ½/(n - 1)."""
+    """If k_a = y μ_a, y ≥ 0, no value has a larger weight than ½ + 1/(2n).
+
+    For y < 0 the largest possible weight is ½ + ½/(n - 1), which is 1 for n = 2.
+    """
     means = lab.orthonormal(n)
     _, weights = pair(first_lengthened(means, y), means, lab.normal(n, 1), M)
     power, rest = math.exp(M * y), math.exp(-M)
@@ -160,10 +163,11 @@ def each_head_keeps_a_lead(lab: Lab, n: int, M: float, delta: float) -> Finding:
 @law(PAGE, one_head, two_heads, averaging_query, copying_query, imbalance, window_bound,
      n=Whole(2, 8), M=Real(0, 1000), delta=Real(0, 0.5))  # fmt: skip
 def noise_splits_one_head_only(lab: Lab, n: int, M: float, delta: float) -> Finding:
-    """With noise of norm δ α_a - α_b can be tanh(√2 Mδ)·(α_a + α_b) in one head, for any large M.
+    """In one head noise of norm δ can make α_a - α_b = tanh(√2 Mδ)·(α_a + α_b): more for larger M.
 
-    k_a then moves along the query, k_b against it. The error of one head is ≤ diam(V)·((n - 2)/(n -
-    2 + 2e^M) + tanh(Mδ/√2)), that of two heads ≤ diam(V)·x/(1 + x), x = (n - 1)e^(-M(1 - 2δ)).
+    k_a then moves along the query, k_b against it. The error of one head is at most
+    diam(V)·((n - 2)/(n - 2 + 2e^M) + tanh(Mδ/√2)), that of two heads diam(V)·x/(1 + x),
+    x = (n - 1)e^(-M(1 - 2δ)). diam(V) is the largest distance of two values.
     """
     means, values = lab.orthonormal(n), lab.normal(n, 3)
     along = (means[0] + means[1]) * (delta / math.sqrt(2))

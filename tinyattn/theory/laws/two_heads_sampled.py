@@ -89,8 +89,9 @@ def own_key_mostly_leads(lab: Lab, own: float, ratio: float) -> Finding:
     """If a_2 < a_1 in q_1 = a_1 μ_a + a_2 Σ μ_i, k_a leads with probability Φ(√2(1 - a_2/a_1)).
 
     Here k_a = y μ_a, y ~ N(1, ½), and a_1 > 0; for a_1 = 0 > a_2 it always leads. If a_4 < a_3 in
-    q_2 = a_3 μ_b + a_4 Σ μ_i, k_b leads except for y a_4 > a_3, which has the probability Φ(√2(1 -
-    a_3/a_4)), with -√2 if a_4 < 0, and 0 if a_4 = 0. Own is a_1 or a_3, ratio a_2/a_1 or a_4/a_3.
+    q_2 = a_3 μ_b + a_4 Σ μ_i, k_b leads unless y a_4 > a_3. This has the probability
+    Φ(√2(1 - a_3/a_4)), with -√2 for √2 if a_4 < 0, and 0 if a_4 = 0. `own` is a_1 or a_3, and
+    `ratio` is a_2/a_1 or a_4/a_3.
     """
     means, normal = lab.orthonormal(3), NormalDist()
     keys, root = first_lengthened(means, stratified_lengths(STRATA)), math.copysign(2**0.5, ratio)

@@ -72,8 +72,8 @@ def softmax_is_a_distribution(
 ) -> Finding:
     """Masked scores have the weight 0, the others sum to 1, or all are 0 if all are masked.
 
-    An order of the scores is the order of their weights; a number added to all changes nothing, so
-    gradients sum to 0; log-softmax is s - logsumexp s.
+    A permutation of the scores permutes the weights; a number added to all scores changes nothing,
+    so gradients sum to 0; log-softmax is s - logsumexp s.
     """
     s = size * lab.rng.uniform(-1, 1, (*lead, n))
     seen, order = lab.rng.random((*lead, n)) < 0.6, lab.rng.permutation(n)
@@ -100,10 +100,10 @@ def softmax_is_a_distribution(
 
 @law("07_copying", ops.attention, weight_bounds, n=Whole(2, 40), lead=Real(0, 40))
 def lead_decides(lab: Lab, n: int, lead: float) -> Finding:
-    """A score that leads all others by Δ has 1/(1 + (n - 1)e^-Δ) ≤ α_j ≤ 1/(1 + e^-Δ).
+    """If s_j leads all other scores by Δ, 1/(1 + (n - 1)e^-Δ) ≤ α_j ≤ 1/(1 + e^-Δ).
 
     So the difference must be large, not the ratio. The least weight is attained if all other scores
-    are equal, the largest with one rival only.
+    are equal, the largest if all but one of them are much lower.
     """
     low, high = weight_bounds(lead, n)
     top = lab.weights(leading(lab, n, lead), 1).item()
@@ -119,7 +119,7 @@ def lead_decides(lab: Lab, n: int, lead: float) -> Finding:
 @law("07_copying", ops.attention, lead_needed,
      n=Whole(2, 200), eta=Real(1e-6, 0.49), shift=Real(-100, 100))  # fmt: skip
 def lead_suffices(lab: Lab, n: int, eta: float, shift: float) -> Finding:
-    """A score that leads by ln((n - 1)(1 - η)/η) has 1 - α_j ≤ η, whatever the scores are."""
+    """If s_j leads all others by ln((n - 1)(1 - η)/η), 1 - α_j ≤ η, whatever the scores are."""
     lead = lead_needed(n, eta)
     return every(
         equal("least α_j", lab.weights([lead + shift, *[shift] * (n - 1)], 1).item(), 1 - eta),
@@ -130,7 +130,7 @@ def lead_suffices(lab: Lab, n: int, eta: float, shift: float) -> Finding:
 @law("08_averaging", ops.attention, imbalance,
      scores=Reals(-300, 300, 1, 12), difference=Real(-40, 40))  # fmt: skip
 def two_share_by_difference(lab: Lab, scores: tuple[float, ...], difference: float) -> Finding:
-    """|α_a/(α_a + α_b) - ½| = ½ tanh(|s_a - s_b|/2), and the smaller of both is at most ½.
+    """|α_a/(α_a + α_b) - ½| = ½ tanh(|s_a - s_b|/2); the smaller of α_a and α_b is at most ½.
 
     So for equal weights the difference must be well below 1; a ratio near 1 is not enough.
     """
@@ -161,7 +161,7 @@ def pair_between_bounds(lab: Lab, n: int, lead: float) -> Finding:
 def lead_for_two(lab: Lab, n: int, eta: float) -> Finding:
     """Scores M, M, 0, .. with M = ln((n - 2)(1 - η)/(2η)): α_a = α_b = (1 - η)/2.
 
-    The n - 2 other keys have together the weight η.
+    The n - 2 other keys together have the weight η.
     """
     weights = lab.weights(two_ahead(n, lead_needed(n, eta, many=2)))
     return every(
@@ -174,7 +174,7 @@ def lead_for_two(lab: Lab, n: int, eta: float) -> Finding:
 def never_exactly_half(lab: Lab, n: int, M: float) -> Finding:
     """Scores M, M, 0, ..: α_a is ½ only for n = 2; else ½ - α_a = (n - 2)/(2(n - 2 + 2e^M)) > 0.
 
-    But float64 rounds it to ½ from an M of 34 to 40 on.
+    But float64 rounds α_a to ½ if M is large: for n ≤ 9 never below 34, always above 40.
     """
     weight = lab.weights(two_ahead(n, M), 1).item()
     if n == 2 or M > 40:

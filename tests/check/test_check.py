@@ -1,0 +1,155 @@
+"""The laws of attention for anybody's attention: right ones break none, and each bug its own."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from wrong_attention import BUGS, Bug, attention, inverted
+
+from tinyattn import Tensor, formulas, ops
+from tinyattn.backend import asnumpy
+from tinyattn.check import check_attention, masks, parametrize_with_laws, qkv, scores
+from tinyattn.check.conformance import FIRST, in_order
+from tinyattn.theory import LAWS
+from tinyattn.theory.conventions import FEATURES
+
+SIMPLE = [law for law in in_order() if law.run.__module__.rpartition(".")[2] in FIRST]
+
+
+def ours(q: Any, k: Any, v: Any, mask: Any = None, **options: Any) -> np.ndarray:
+    """`ops.attention` as a function of arrays."""
+    return ops.attention(*map(Tensor, (q, k, v)), mask, **options).numpy()
+
+
+def our_gradients(q: Any, k: Any, v: Any, g: Any, mask: Any = None, **options: Any) -> Any:
+    leaves = [Tensor(a, requires_grad=True) for a in (q, k, v)]
+    ops.attention(*leaves, mask, **options).backward(g)
+    return [asnumpy(leaf.grad) for leaf in leaves]
+
+
+@pytest.mark.parametrize("by_formula", [False, True], ids=["kernels", "formulas"])
+def test_our_attention_breaks_no_law(by_formula: bool) -> None:
+    found = check_attention(ours, FEATURES - {"dropout"}, vjp=our_gradients, examples=20)
+    assert found.ok, str(found)
+    assert found.counts()["left out"] == 2  # the laws of dropout
+    with formulas() if by_formula else np.errstate():
+        assert check_attention(ours, laws=SIMPLE).ok
+
+
+def test_a_right_function_breaks_no_law() -> None:
+    found = check_attention(attention, FEATURES - {"grad"}, examples=25)
+    assert found.ok, str(found)
+    assert {r.why for r in found.results if r.state == "left out"} == {"grad"}
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=[bug.report for bug in BUGS])
+def test_a_bug_is_named_by_its_law(bug: Bug) -> None:
+    """Within ten seconds; the first broken law is the one that says what is wrong."""
+    seconds = 0.0
+
+    def add(result: Any) -> None:
+        nonlocal seconds
+        seconds += result.seconds if first() is None else 0.0
+
+    broken: list[str] = []
+
+    def first() -> str | None:
+        return broken[0] if broken else None
+
+    def note(result: Any) -> None:
+        add(result)
+        if result.state == "broken":
+            broken.append(result.law.name)
+
+    found = check_attention(bug.f, **bug.options, laws=SIMPLE, on_result=note)
+    assert first() == bug.law == found.broken[0].law.name
+    assert bug.law in LAWS
+    assert found.broken[0].counterexample is not None
+
+
+def test_a_counterexample_has_three_lines_that_show_it() -> None:
+    found = check_attention(inverted, laws=[LAWS["true_means_may_attend"]])
+    example = found.broken[0].counterexample
+    assert example is not None and example.call is not None
+    code = example.code("inverted", "wrong_attention")
+    assert code.count("\n") == 2
+    printed: list[np.ndarray] = []
+    exec(code, {"print": printed.append})
+    np.testing.assert_allclose(printed[0], example.call.got)
+    right = attention(*example.call.arrays, mask=example.call.options["mask"])
+    np.testing.assert_allclose(right, example.call.right)
+    assert not np.allclose(example.call.got, right)
+
+
+def test_what_is_declared_is_checked() -> None:
+    """The mean of all values, NaN, a causal mask from the first key: right if they are declared."""
+    laws = [LAWS["without_a_key_all_is_zero"], LAWS["a_causal_mask_ends_at_the_last_key"]]
+    by_name = {bug.f.__name__: bug.f for bug in BUGS}
+    for name, options in (
+        ("nan_without_a_key", {"no_key": "nan"}),
+        ("mean_without_a_key", {"no_key": "mean"}),
+        ("from_the_top_left", {"causal_from": "start"}),
+    ):
+        assert not check_attention(by_name[name], laws=laws).ok
+        assert check_attention(by_name[name], laws=laws, **options).ok  # type: ignore[arg-type]
+        assert not check_attention(attention, laws=laws, **options).ok  # type: ignore[arg-type]
+
+
+def test_masks_have_the_meaning_that_is_declared() -> None:
+    laws = [LAWS["true_means_may_attend"], LAWS["two_equations"]]
+    assert check_attention(inverted, laws=laws, mask="masked").ok
+
+    def additive(q: Any, k: Any, v: Any, mask: Any = None, **options: Any) -> Any:
+        return attention(q, k, v, None if mask is None else mask == 0, **options)
+
+    assert check_attention(additive, laws=laws, mask="additive").ok
+
+
+def test_an_attention_of_one_sequence_in_float32_is_checked_in_its_way() -> None:
+    def narrow(q: Any, k: Any, v: Any) -> Any:
+        assert q.ndim == 2 and q.dtype == np.float32
+        return attention(q, k, v)
+
+    found = check_attention(narrow, {"exact", "rectangular"}, laws=SIMPLE)
+    assert found.ok, str(found)
+    assert LAWS["true_means_may_attend"] in [r.law for r in found.results if r.why == "mask"]
+
+
+def test_an_approximation_is_checked_for_its_structure_only() -> None:
+    def bent(q: Any, k: Any, v: Any) -> Any:
+        return np.tanh(attention(q, k, v))
+
+    found = check_attention(bent, {"float64", "batch", "rectangular"})
+    assert [r.law.name for r in found.broken] == ["outputs_are_linear_in_values"]
+    assert not check_attention(bent, {"exact", "float64", "batch"}, laws=SIMPLE).ok
+
+
+def test_names_that_do_not_exist_are_refused() -> None:
+    for options, message in (
+        ({"supports": {"maks"}}, "supports must be of .*; got maks"),
+        ({"no_key": "one"}, "no_key must be of zeros, mean, nan; got one"),
+        ({"causal_from": "middle"}, "causal_from must be of end, start; got middle"),
+        ({"mask": "bool"}, "mask must be one of allowed, masked, additive; got 'bool'"),
+        ({"arrays": "tensor"}, "arrays must be one of numpy, torch, jax, cupy; got 'tensor'"),
+        ({"supports": {"grad"}}, "grad: arrays of numpy need a function vjp; got None"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            check_attention(attention, **options, laws=[])  # type: ignore[arg-type]
+
+
+@parametrize_with_laws(attention, laws=SIMPLE[:3])
+def test_pytest_runs_a_test_for_each_law(law_holds: Any) -> None:
+    law_holds()
+
+
+@given(st.data())
+def test_strategies(data: st.DataObject) -> None:
+    s = data.draw(scores(5))
+    assert 1 <= len(s) <= 5 and np.isfinite(s).all()
+    mask = data.draw(masks(3, 4, least=2))
+    assert mask.shape == (3, 4) and (mask.sum(axis=-1) >= 2).all()
+    q, k, v = data.draw(qkv((2,), longest=3))
+    assert q.shape[0] == k.shape[0] == v.shape[0] == 2
+    assert q.shape[-1] == k.shape[-1] and k.shape[-2] == v.shape[-2]

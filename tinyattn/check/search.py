@@ -1,0 +1,184 @@
+"""Wing, check: the search for a counterexample to one law.
+
+Hypothesis draws the arguments of the law, and shrinks those on which the attention under test
+breaks it. The law itself draws the arrays.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from hypothesis import HealthCheck, Phase, given, reject, settings
+from hypothesis import strategies as st
+from hypothesis.errors import HypothesisException
+
+from tinyattn.check.implementation import Called, Implementation
+from tinyattn.check.strategies import of_values
+from tinyattn.theory.conventions import Unsupported
+from tinyattn.theory.finding import rounding, shown
+from tinyattn.theory.lab import Lab
+from tinyattn.theory.law import Law
+from tinyattn.theory.laws.attention import PAGE
+
+SINGLE = 1e-3
+"""The largest difference of equal numbers for an attention without float64."""
+ENOUGH = 20
+"""After so many arguments with an unsupported feature, and none without, a law is left out."""
+MOST = 60
+"""The most numbers in the lines of code that show a counterexample."""
+Call = Called
+
+
+class Rounded(np.random.Generator):
+    """Random numbers that are easy to read: normal ones have one digit after the point.
+
+    Only for laws about any q, k and v: a matrix of such numbers may be singular by chance.
+    """
+
+    def standard_normal(self, *args: Any, **options: Any) -> Any:
+        """As NumPy's, rounded."""
+        return np.round(super().standard_normal(*args, **options), 1)
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """How an attention breaks a law.
+
+    Args:
+        arguments: those of the law.
+        text: what the law measured, or the exception.
+        call: a call of the attention whose result is not right; None if each single one is.
+    """
+
+    arguments: dict[str, Any]
+    text: str
+    call: Call | None
+
+    def code(self, name: str, module: str) -> str:
+        """Three lines that show it: import, inputs, a call with its result and the right one."""
+        if self.call is None or sum(a.size for a in self.call.arrays) > MOST:
+            return ""
+        q, k, v = (_literal(a) for a in self.call.arrays)
+        keywords = {n: x for n, x in self.call.options.items() if x is not None}
+        given = "".join(f", {n}={_literal(x)}" for n, x in keywords.items())
+        return "\n".join([
+            f"import numpy as np; from {module} import {name}",
+            f"q, k, v = {q}, {k}, {v}",
+            f"print({name}(q, k, v{given}))  # {shown_array(self.call.got)}; "
+            f"right: {shown_array(self.call.right)}",
+        ])  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The result for one law.
+
+    Args:
+        state: "holds", "broken" or "left out".
+        why: the missing features of a law that is left out.
+    """
+
+    law: Law
+    state: str
+    seconds: float
+    why: str = ""
+    counterexample: Counterexample | None = None
+
+
+class _Broken(Exception):
+    """The law fails on these arguments."""
+
+
+class _LeftOut(Exception):
+    """The law needs something that is not supported, whatever its arguments are."""
+
+
+def check_law(law: Law, implementation: Implementation, *, examples: int = 40) -> Checked:
+    """Search the domain of a law for arguments on which an attention breaks it.
+
+    The same implementation gives the same result: the search does not depend on the time.
+    """
+    began, tried, refused, missing = time.perf_counter(), 0, 0, set()
+    generator = Rounded if law.page == PAGE else np.random.Generator
+    worst: Counterexample | None = None
+
+    @settings(
+        max_examples=examples, deadline=None, database=None, derandomize=True,
+        suppress_health_check=list(HealthCheck), phases=[Phase.generate, Phase.shrink],
+        report_multiple_bugs=False, print_blob=False,
+    )  # fmt: skip
+    @given(st.data())
+    def attempt(data: st.DataObject) -> None:
+        nonlocal tried, worst, refused
+        drawn = {name: data.draw(of_values(v)) for name, v in law.domain.items()}
+        seed = data.draw(st.integers(0, 1000))
+        rng = generator(np.random.PCG64(seed))
+        lab = Lab(rng, conventions=implementation.conventions, masked=3)
+        implementation.calls.clear()
+        try:
+            with implementation.in_use():
+                finding = law(lab, **drawn)
+        except Unsupported as unsupported:
+            missing.add(str(unsupported))
+            refused += 1
+            if refused >= ENOUGH and not tried:
+                raise _LeftOut from None
+            reject()
+        except HypothesisException:
+            raise
+        except Exception as error:  # whatever the attention under test raises
+            text = f"{type(error).__name__}: {error}"
+        else:
+            tried += 1
+            if finding.holds:
+                return
+            text = finding.text
+        worst = Counterexample(drawn, text, _first_wrong(implementation.calls))
+        raise _Broken
+
+    single = not implementation.can("float64")
+    try:
+        with rounding(SINGLE if single else 0.0), np.errstate(all="ignore"):
+            attempt()
+    except (_Broken, _LeftOut):
+        pass
+    except HypothesisException:  # no arguments fit, or the function is not always the same
+        if worst is None and not missing:
+            raise
+    state = "broken" if worst else "holds" if tried else "left out"
+    why = ", ".join(sorted(missing)) if state == "left out" else ""
+    return Checked(law, state, time.perf_counter() - began, why, worst)
+
+
+def _first_wrong(calls: list[Call]) -> Call | None:
+    """The first call that differs most clearly from what is right."""
+    for within in (1e-3, 1e-9):
+        for call in calls:
+            fits = call.got.shape == call.right.shape
+            if not fits or not np.allclose(call.got, call.right, within, within, equal_nan=True):
+                return call
+    return None
+
+
+def _literal(x: Any) -> str:
+    """Python code for an array or a number."""
+    if not isinstance(x, np.ndarray):
+        return repr(x)
+    kind = "" if x.dtype in (np.float64, bool) else f", dtype='{x.dtype}'"
+    return f"np.array({_list(x.tolist())}{kind})"
+
+
+def _list(x: Any) -> str:
+    """A nested list with numbers as short as they are exact; np.nan and np.inf by name."""
+    if isinstance(x, list):
+        return f"[{', '.join(map(_list, x))}]"
+    text = repr(x)
+    return f"np.{text}" if text in ("nan", "inf") else text.replace("-inf", "-np.inf")
+
+
+def shown_array(x: np.ndarray) -> str:
+    """An array to four digits, or its shape."""
+    return shown(x) if x.size <= 12 else f"shape {x.shape}"
