@@ -127,7 +127,7 @@ def test_without_the_engine_room_all_results_are_the_same(tmp_path: Path) -> Non
 IMPORT_ALL = """
 import sys
 sys.meta_path[:] = [finder for finder in sys.meta_path if "editable" not in str(finder)]
-import pkgutil, tinyattn
+import pkgutil, tinyattn.cli  # first: the command files of other folders import it
 for module in pkgutil.walk_packages(tinyattn.__path__, "tinyattn."):
     if not module.name.endswith(("__main__", *sys.argv[1:])):
         __import__(module.name)

@@ -22,7 +22,7 @@ every_file = pytest.mark.parametrize("file", FILES, ids=lambda f: str(f.relative
 
 ORDER = contents()
 ENGINE_ROOM = ("kernels/", "parallel/", "measure/")
-WINGS = ("parsing/", "report/", "cli/", "trace/", "explore/")
+WINGS = ("parsing/", "report/", "cli/", "trace/", "explore/", "check/")
 every_listed_file = pytest.mark.parametrize("name", ORDER)
 
 
@@ -118,7 +118,7 @@ def test_only_one_file_of_the_book_imports_cupy() -> None:
         for name, file in READ.items()
         if "cupy" in ast.unparse(WithoutText().visit(ast.parse(file.read_text())))
     }
-    assert knows == {"gpu", "parallel/mpi"}
+    assert knows == {"gpu", "parallel/mpi", "theory/conventions", "check/implementation"}
 
 
 @pytest.mark.parametrize("name", OPS)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import tinyattn
+import tinyattn.cli  # first: the command files of other folders import it
 from tinyattn import Tensor
 from tinyattn.nn import Module
 from tinyattn.theory import CHECKS, Check, Lab

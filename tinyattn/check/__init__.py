@@ -7,10 +7,11 @@ extra `check`.
 
 from tinyattn.check.strategies import masks, of_values, qkv, scores
 from tinyattn.check.implementation import Implementation
+from tinyattn.check import report
 from tinyattn.check.search import Call, Checked, Counterexample, check_law
 from tinyattn.check.conformance import Conformance, check_attention, parametrize_with_laws
 
 __all__ = [
     "Call", "Checked", "Conformance", "Counterexample", "Implementation", "check_attention",
-    "check_law", "masks", "of_values", "parametrize_with_laws", "qkv", "scores",
+    "check_law", "masks", "of_values", "parametrize_with_laws", "qkv", "report", "scores",
 ]  # fmt: skip

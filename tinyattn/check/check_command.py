@@ -13,9 +13,7 @@ from tinyattn.cli.outputs import check_target
 from tinyattn.cli.own_code import module_of
 from tinyattn.cli.types import FILE, Amount, Choice, wrong
 from tinyattn.names import nearest
-from tinyattn.theory.conventions import CAUSAL_FROM, FEATURES, NO_KEY
-
-DEFAULT = "all but dropout and grad"
+from tinyattn.theory.conventions import CAUSAL_FROM, EXPECTED, FEATURES, LIBRARIES, MASKS, NO_KEY
 
 
 class Features(click.ParamType[frozenset[str]]):
@@ -34,18 +32,18 @@ class Features(click.ParamType[frozenset[str]]):
             if name.removeprefix("-") not in FEATURES:
                 self.fail(f"there is no feature {name!r}{nearest(name, sorted(FEATURES))}")
         without = {name[1:] for name in names if name.startswith("-")}
-        return (FEATURES - {"dropout", "grad"} if without else frozenset(names)) - without
+        return (EXPECTED if without else frozenset(names)) - without
 
 
 @click.command()
 @click.argument("function", metavar="MODULE:FUNCTION")
-@opt.option("--supports", type=Features(), default=FEATURES - {"dropout", "grad"},
-            show_default=DEFAULT, metavar="NAMES",
+@opt.option("--supports", type=Features(), default=EXPECTED,
+            show_default="all but dropout and grad", metavar="NAMES",
             help="What it supports, with commas between; or what it does not, as in -mask,-causal. "
             f"Names: {', '.join(sorted(FEATURES))}.")  # fmt: skip
-@opt.option("--arrays", type=Choice(("numpy", "torch", "jax", "cupy")), default="numpy",
+@opt.option("--arrays", type=Choice(LIBRARIES), default="numpy",
             help="The library of its arrays.")  # fmt: skip
-@opt.option("--mask", type=Choice(("allowed", "masked", "additive")), default="allowed",
+@opt.option("--mask", type=Choice(MASKS), default="allowed",
             help="What a mask means: True = may attend, True = may not, or 0 and -inf to "
             "add.")  # fmt: skip
 @opt.option("--no-key", type=Choice(NO_KEY), default="zeros",
@@ -74,9 +72,8 @@ def check(
     """
     if find_spec("hypothesis") is None:
         raise click.UsageError("tinyattn check needs Hypothesis: pip install 'tinyattn[check]'")
-    from tinyattn.check import check_attention
+    from tinyattn.check import check_attention, report
     from tinyattn.data.files import write
-    from tinyattn.report import conformance as report
     from tinyattn.report.progress import Progress
     from tinyattn.theory.laws import LAWS
 

@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from tinyattn.check.implementation import Implementation
+from tinyattn.check.report import as_text
 from tinyattn.check.search import Checked, check_law
-from tinyattn.theory.conventions import FEATURES, Conventions
+from tinyattn.theory.conventions import EXPECTED, Conventions
 from tinyattn.theory.law import Law
 from tinyattn.theory.laws import LAWS, SUBJECTS
 
 FIRST = ("basics", "attention", "invariance")
 """The files of laws that are checked first: an error breaks the simplest law first."""
-DEFAULT = FEATURES - {"dropout", "grad"}
-"""What an attention is expected to support if it declares nothing: what NumPy code usually does."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +47,6 @@ class Conformance:
         return {state: states.count(state) for state in ("holds", "broken", "left out")}
 
     def __str__(self) -> str:
-        from tinyattn.report.conformance import as_text
-
         return as_text(self)
 
 
@@ -64,7 +61,7 @@ def in_order() -> list[Law]:
 
 def check_attention(
     f: Callable[..., Any],
-    supports: Collection[str] = DEFAULT,
+    supports: Collection[str] = EXPECTED,
     *,
     arrays: str = "numpy",
     mask: str = "allowed",

@@ -14,12 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from tinyattn.backend import get_device
 from tinyattn.dispatch import FORMULAS, Function, observers
-from tinyattn.theory.conventions import OURS, Conventions, Unsupported
-
-MASKS = ("allowed", "masked", "additive")
-"""What a mask means to an attention: True = may attend, True = may not, or 0 and -∞ to be added."""
-LIBRARIES = ("numpy", "torch", "jax", "cupy")
+from tinyattn.theory.conventions import LIBRARIES, MASKS, OURS, Conventions
 
 
 @dataclass(frozen=True)
@@ -39,10 +36,9 @@ def library(name: str) -> Library:
     """Raises: ValueError for an unknown name; ImportError if the library is not installed."""
     if name == "numpy":
         return Library(np.asarray, np.asarray)
-    if name == "cupy":
-        import cupy
-
-        return Library(cupy.asarray, cupy.asnumpy)  # it has no gradients
+    if name == "cupy":  # it has no gradients
+        device = get_device("cuda")
+        return Library(device.put, device.get)
     if name == "torch":
         import torch
 
@@ -226,6 +222,3 @@ def _with_causal(allowed: Any, causal: bool, T: int, S: int, conventions: Conven
         return allowed
     past = np.tri(T, S, S - T if conventions.causal_from == "end" else 0, dtype=bool)
     return past if allowed is None else allowed & past
-
-
-__all__ = ["LIBRARIES", "MASKS", "Called", "Implementation", "Unsupported", "library"]

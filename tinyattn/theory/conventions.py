@@ -22,6 +22,15 @@ rectangular: other numbers of queries and keys. scale: a given factor of the sco
 that are not contiguous.
 """
 
+EXPECTED = FEATURES - {"dropout", "grad"}
+"""What an attention is expected to support if it declares nothing."""
+
+LIBRARIES = ("numpy", "torch", "jax", "cupy")
+"""The libraries of its arrays."""
+
+MASKS = ("allowed", "masked", "additive")
+"""What a mask means: True = may attend, True = may not, or 0 and -∞, which are added."""
+
 NO_KEY = ("zeros", "mean", "nan")
 """The output of a query that may attend to no key: 0, the mean of all values, or NaN."""
 

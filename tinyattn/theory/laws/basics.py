@@ -113,7 +113,7 @@ def true_means_may_attend(lab: Lab, lead: tuple[int, ...], T: int, S: int) -> Fi
     return equal("y", output(lab, x.but(allowed=np.arange(S) == only)), values)
 
 
-@law(PAGE, ops.attention, **SIZES, others=OneOf((0.0, -1e5)))
+@law(PAGE, **SIZES, others=OneOf((0.0, -1e5)))
 def a_mask_beats_any_score(
     lab: Lab, lead: tuple[int, ...], T: int, S: int, others: float
 ) -> Finding:

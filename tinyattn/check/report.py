@@ -1,13 +1,16 @@
-"""Wing, report: what `tinyattn check` says about an attention, as text, JSON and an HTML page."""
+"""Wing, check: what the laws say about an attention, as text, JSON and an HTML page."""
 
 from __future__ import annotations
 
 import html
 import textwrap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tinyattn.check import Checked, Conformance
 from tinyattn.theory.finding import shown
+
+if TYPE_CHECKING:
+    from tinyattn.check.conformance import Conformance
+    from tinyattn.check.search import Checked
 
 SHOWN = 3
 """How many broken laws the text shows in full; they are usually broken by the same mistake."""
