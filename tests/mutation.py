@@ -110,14 +110,15 @@ def python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def likely(mutant: Mutant) -> list[str]:
     """The tests that most probably detect a mistake, for pytest."""
-    if mutant.first != OF_LAWS:
-        return [f"{PROPERTIES}/{mutant.first}"]
     module = "tinyattn." + mutant.file.removesuffix(".py").replace("/", ".")
-    names = [name for name, check in CHECKS.items()
-             if any(function.__module__ == module for function in check.under_test)]  # fmt: skip
-    tests = [f"test_a_law_holds[{name}-kernels]" if name in LAWS else
-             f"test_another_check_holds[{name}]" for name in names]  # fmt: skip
-    return [f"{PROPERTIES}/{OF_LAWS}" + (f"::{test}" if test else "") for test in tests or [""]]
+    way = "formulas" if mutant.file.startswith("ops/") else "kernels"
+    tests = [
+        f"test_a_law_holds[{name}-{way}]" if name in LAWS else f"test_another_check_holds[{name}]"
+        for name, check in CHECKS.items()
+        if any(function.__module__ == module for function in check.under_test)
+    ]
+    files = [] if mutant.first == OF_LAWS and tests else [mutant.first]
+    return [f"{PROPERTIES}/{test}" for test in (*files, *(f"{OF_LAWS}::{t}" for t in tests))]
 
 
 def first_failure(folder: Path, *targets: str) -> str:
@@ -130,7 +131,7 @@ def first_failure(folder: Path, *targets: str) -> str:
         run = python(folder, "-m", "pytest", *options, *targets)
     except subprocess.TimeoutExpired:
         return "no end"
-    failed = re.search(rf"^(?:FAILED|ERROR) {PROPERTIES}/(\S+?)(?: - |$)", run.stdout, re.M)
+    failed = re.search(rf"^(?:FAILED|ERROR) {PROPERTIES}/(.+?)(?: - |$)", run.stdout, re.M)
     if run.returncode == 1 and failed:
         return failed[1]
     if run.returncode != 0:

@@ -43,13 +43,16 @@ def few_keys_of_full_width(lab: Lab, n: int, k: int) -> Finding:
     dense, whole = new(lab, MultiHead, n), new(lab, Linformer, n, rows=n)
     for name in ("query", "key", "value", "out"):
         setattr(whole, name, getattr(dense, name))
-    order = Parameter(np.eye(n)[lab.rng.permutation(n)], device=lab.device)
-    whole.mix_keys = whole.mix_values = order
+    order = np.eye(n)[lab.rng.permutation(n)]
+    whole.mix_keys, whole.mix_values = (Parameter(order, device=lab.device) for _ in "EF")
+    permuted, bias = whole(x), dense.out.bias.numpy()
+    whole.mix_values.data = 2 * whole.mix_values.data
     return every(
         equal("keys", keys.shape[2], k),
         equal("elements of each key", H * keys.shape[3], C),
         equal("weights", block.weights(x), weights),
-        equal("outputs, E and F a permutation,", whole(x), dense(x)),
+        equal("outputs, E and F a permutation,", permuted, dense(x)),
+        equal("outputs without the bias, 2F", whole(x) - bias, (permuted - bias) * 2),
         fact(influence(block, n, False).all(), "all inputs change all outputs", "not all do"),
         fact(refuses_to_be_causal(block, x), "it cannot be causal", "it can be causal"),
     )
