@@ -72,7 +72,8 @@ def check(
     """
     if find_spec("hypothesis") is None:
         raise click.UsageError("tinyattn check needs Hypothesis: pip install 'tinyattn[check]'")
-    from tinyattn.check import check_attention, report
+    from tinyattn.check import report
+    from tinyattn.check.conformance import check_attention
     from tinyattn.data.files import write
     from tinyattn.report.progress import Progress
     from tinyattn.theory.laws import LAWS

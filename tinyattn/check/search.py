@@ -29,7 +29,6 @@ ENOUGH = 20
 """After so many arguments with an unsupported feature, and none without, a law is left out."""
 MOST = 60
 """The most numbers in the lines of code that show a counterexample."""
-Call = Called
 
 
 class Rounded(np.random.Generator):
@@ -55,7 +54,7 @@ class Counterexample:
 
     arguments: dict[str, Any]
     text: str
-    call: Call | None
+    call: Called | None
 
     def code(self, name: str, module: str) -> str:
         """Three lines that show it: import, inputs, a call with its result and the right one."""
@@ -153,7 +152,7 @@ def check_law(law: Law, implementation: Implementation, *, examples: int = 40) -
     return Checked(law, state, time.perf_counter() - began, why, worst)
 
 
-def _first_wrong(calls: list[Call]) -> Call | None:
+def _first_wrong(calls: list[Called]) -> Called | None:
     """The first call that differs most clearly from what is right."""
     for within in (1e-3, 1e-9):
         for call in calls:
