@@ -71,9 +71,10 @@ def test_there_are_no_import_cycles() -> None:
 
 def test_importing_tinyattn_imports_no_extra(tmp_path: Path) -> None:
     """They are replaced, so that the test is useful also where they are not installed."""
-    for name in ("cupy", "matplotlib", "hypothesis"):
+    extras = {"cupy", "matplotlib", "hypothesis"}
+    for name in extras:
         (tmp_path / f"{name}.py").touch()
-    look = "import sys, tinyattn, tinyattn.cli; print({'cupy', 'matplotlib', 'hypothesis'} & {*sys.modules})"
+    look = f"import sys, tinyattn, tinyattn.cli; print({extras} & {{*sys.modules}})"
     path = os.pathsep.join([str(tmp_path), str(ROOT.parent), *sys.path])
     run = subprocess.run(
         [sys.executable, "-c", look],
