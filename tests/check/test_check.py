@@ -29,17 +29,16 @@ def our_gradients(q: Any, k: Any, v: Any, g: Any, mask: Any = None, **options: A
     return [asnumpy(leaf.grad) for leaf in leaves]
 
 
-@pytest.mark.parametrize("by_formula", [False, True], ids=["kernels", "formulas"])
-def test_our_attention_breaks_no_law(by_formula: bool) -> None:
-    found = check_attention(ours, FEATURES - {"dropout"}, vjp=our_gradients, examples=20)
+def test_our_attention_breaks_no_law() -> None:
+    found = check_attention(ours, FEATURES - {"dropout"}, vjp=our_gradients, examples=8)
     assert found.ok, str(found)
     assert found.counts()["left out"] == 2  # the laws of dropout
-    with formulas() if by_formula else np.errstate():
-        assert check_attention(ours, laws=SIMPLE).ok
+    with formulas():
+        assert check_attention(ours, laws=SIMPLE, examples=8).ok
 
 
 def test_a_right_function_breaks_no_law() -> None:
-    found = check_attention(attention, FEATURES - {"grad"}, examples=25)
+    found = check_attention(attention, FEATURES - {"grad"}, examples=10)
     assert found.ok, str(found)
     assert {r.why for r in found.results if r.state == "left out"} == {"grad"}
 
@@ -47,26 +46,11 @@ def test_a_right_function_breaks_no_law() -> None:
 @pytest.mark.parametrize("bug", BUGS, ids=[bug.report for bug in BUGS])
 def test_a_bug_is_named_by_its_law(bug: Bug) -> None:
     """Within ten seconds; the first broken law is the one that says what is wrong."""
-    seconds = 0.0
-
-    def add(result: Any) -> None:
-        nonlocal seconds
-        seconds += result.seconds if first() is None else 0.0
-
-    broken: list[str] = []
-
-    def first() -> str | None:
-        return broken[0] if broken else None
-
-    def note(result: Any) -> None:
-        add(result)
-        if result.state == "broken":
-            broken.append(result.law.name)
-
-    found = check_attention(bug.f, **bug.options, laws=SIMPLE, on_result=note)
-    assert first() == bug.law == found.broken[0].law.name
-    assert bug.law in LAWS
+    until = SIMPLE[: SIMPLE.index(LAWS[bug.law]) + 1]
+    found = check_attention(bug.f, **bug.options, laws=until)
+    assert [result.law.name for result in found.broken] == [bug.law]
     assert found.broken[0].counterexample is not None
+    assert sum(result.seconds for result in found.results) < 10
 
 
 def test_a_counterexample_has_three_lines_that_show_it() -> None:

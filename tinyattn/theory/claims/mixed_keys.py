@@ -45,7 +45,7 @@ def few_keys_of_full_width(lab: Lab, n: int, k: int) -> Finding:
         setattr(whole, name, getattr(dense, name))
     order = np.eye(n)[lab.rng.permutation(n)]
     whole.mix_keys, whole.mix_values = (Parameter(order, device=lab.device) for _ in "EF")
-    permuted, bias = whole(x), dense.out.bias.numpy()
+    permuted, bias = whole(x), dense.out.bias
     whole.mix_values.data = 2 * whole.mix_values.data
     return every(
         equal("keys", keys.shape[2], k),
