@@ -9,30 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tinyattn import formulas
+from tinyattn.check import of_values
 from tinyattn.theory import CHECKS, LAWS, Check, Lab
-from tinyattn.theory.lab import OneOf, Real, Reals, Values, Whole, Wholes
 
 OTHERS = {name: check for name, check in CHECKS.items() if name not in LAWS}
 
 
-def strategy(values: Values) -> st.SearchStrategy[Any]:
-    """The same values, as a Hypothesis strategy."""
-    match values:
-        case Whole(low, high):
-            return st.integers(low, high)
-        case Real(low, high):
-            return st.floats(low, high)
-        case Reals(low, high, least, most):
-            return st.lists(st.floats(low, high), min_size=least, max_size=most).map(tuple)
-        case Wholes(low, high, least, most):
-            return st.lists(st.integers(low, high), min_size=least, max_size=most).map(tuple)
-        case OneOf(choices):
-            return st.sampled_from(choices)
-
-
 def holds(check: Check, data: st.DataObject) -> None:
     """Draw arguments and run the check."""
-    drawn = {name: data.draw(strategy(values), name) for name, values in check.domain.items()}
+    drawn = {name: data.draw(of_values(values), name) for name, values in check.domain.items()}
     lab = Lab(np.random.default_rng(data.draw(st.integers(0, 1000), "seed")))
     finding = check(lab, **drawn)
     assert finding.holds, finding.text

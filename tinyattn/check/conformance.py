@@ -12,7 +12,7 @@ from tinyattn.check.report import as_text
 from tinyattn.check.search import Checked, check_law
 from tinyattn.theory.conventions import EXPECTED, Conventions
 from tinyattn.theory.law import Law
-from tinyattn.theory.laws import LAWS, SUBJECTS
+from tinyattn.theory.laws import LAWS
 
 FIRST = ("basics", "attention", "invariance")
 """The files of laws that are checked first: an error breaks the simplest law first."""
@@ -52,11 +52,12 @@ class Conformance:
 
 def in_order() -> list[Law]:
     """All laws, the simplest first."""
-    files = {module.__name__: module.__name__.rpartition(".")[2] for module in SUBJECTS}
-    place = {
-        name: FIRST.index(file) if file in FIRST else len(FIRST) for name, file in files.items()
-    }
-    return sorted(LAWS.values(), key=lambda law: place[law.run.__module__])
+
+    def place(law: Law) -> int:
+        file = law.run.__module__.rpartition(".")[2]
+        return FIRST.index(file) if file in FIRST else len(FIRST)
+
+    return sorted(LAWS.values(), key=place)
 
 
 def check_attention(

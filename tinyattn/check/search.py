@@ -66,8 +66,8 @@ class Counterexample:
         return "\n".join([
             f"import numpy as np; from {module} import {name}",
             f"q, k, v = {q}, {k}, {v}",
-            f"print({name}(q, k, v{given}))  # {shown_array(self.call.got)}; "
-            f"right: {shown_array(self.call.right)}",
+            f"print({name}(q, k, v{given}))  # {_shown(self.call.got)}; "
+            f"right: {_shown(self.call.right)}",
         ])  # fmt: skip
 
 
@@ -178,6 +178,6 @@ def _list(x: Any) -> str:
     return f"np.{text}" if text in ("nan", "inf") else text.replace("-inf", "-np.inf")
 
 
-def shown_array(x: np.ndarray) -> str:
+def _shown(x: np.ndarray) -> str:
     """An array to four digits, or its shape."""
     return shown(x) if x.size <= 12 else f"shape {x.shape}"

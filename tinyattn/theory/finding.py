@@ -46,7 +46,7 @@ def rounding(most: float) -> Iterator[None]:
 
 def equal(what: str, got: Any, wanted: Any, within: float = EXACT) -> Finding:
     """Whether numbers, or arrays of one shape, differ by at most `within`, absolutely."""
-    within = within and max(within, _rounding.get())  # 0: no bit may differ
+    within = _rounded(within)
     a, b = _plain(got), _plain(wanted)
     if a.shape != b.shape:
         return Finding(False, f"shape of {what} = {a.shape} instead of {b.shape}", _named(what, a))
@@ -57,7 +57,7 @@ def equal(what: str, got: Any, wanted: Any, within: float = EXACT) -> Finding:
 
 def at_most(what: str, got: Any, bound: Any, within: float = EXACT) -> Finding:
     """Whether no number is above its bound."""
-    within = within and max(within, _rounding.get())  # 0: no bit may differ
+    within = _rounded(within)
     a, b = _plain(got), _plain(bound)
     holds = bool((a <= b + within).all())
     text = f"{_is(what, a)} {'≤' if holds else 'not ≤'} {_bound(b)}"
@@ -66,7 +66,7 @@ def at_most(what: str, got: Any, bound: Any, within: float = EXACT) -> Finding:
 
 def at_least(what: str, got: Any, bound: Any, within: float = EXACT) -> Finding:
     """Whether no number is below its bound."""
-    within = within and max(within, _rounding.get())  # 0: no bit may differ
+    within = _rounded(within)
     a, b = _plain(got), _plain(bound)
     holds = bool((a >= b - within).all())
     text = f"{_is(what, a)} {'≥' if holds else 'not ≥'} {_bound(b)}"
@@ -102,6 +102,11 @@ def shown(value: Any) -> str:
     if a.size > 12:
         return f"of shape {a.shape}"
     return f"({', '.join(shown(x).replace(',', '') if x.ndim == 0 else shown(x) for x in a)})"
+
+
+def _rounded(within: float) -> float:
+    """The tolerance, or that of `rounding` if it is larger. 0 stays 0: no bit may differ."""
+    return within and max(within, _rounding.get())
 
 
 def _named(what: str, value: np.ndarray) -> dict[str, np.ndarray]:

@@ -101,9 +101,8 @@ class Lab:
         causal = self.can("causal") and self.conventions.causal_from == "end"
         if not causal:
             allowed = allowed & xp.tri(2, len(order), len(order) - 2, dtype=bool)
-        return ops.attention(queries, some_keys[order], some_values[order], allowed, causal=causal)[
-            0
-        ]
+        y = ops.attention(queries, some_keys[order], some_values[order], allowed, causal=causal)
+        return y[0]
 
     def block(
         self,

@@ -1,4 +1,4 @@
-"""Chapter 7: laws of scaled dot-product attention: what it computes, and what has no effect on it.
+"""Chapter 7: laws of scaled dot-product attention: what it computes, and its masks.
 
 Each law draws q, k and v for several heads and sequences, and an attention mask. It compares the
 output, and mostly the gradients of q, k and v, for a random gradient of the output.
@@ -46,6 +46,10 @@ class Inputs:
         """The same with other arrays."""
         return replace(self, **others)
 
+    def mask(self, lab: Lab) -> Any:
+        """The attention mask on the device; None if each query may attend to all keys."""
+        return None if self.allowed.all() else asarray(self.allowed, device=lab.device)
+
     def unmasked(self) -> Inputs:
         """The same, and each query may attend to all keys."""
         return self.but(allowed=np.ones_like(self.allowed))
@@ -67,8 +71,7 @@ def inputs(lab: Lab, lead: tuple[int, ...], T: int, S: int) -> Inputs:
 def run(lab: Lab, given: Inputs, **options: Any) -> Arrays:
     """The output, and the gradients of q, k and v."""
     leaves = [lab.leaf(x) for x in (given.q, given.k, given.v)]
-    mask = None if given.allowed.all() else asarray(given.allowed, device=lab.device)
-    y = ops.attention(*leaves, mask, **options)
+    y = ops.attention(*leaves, given.mask(lab), **options)
     y.backward(lab.tensor(given.g).data)
     return y.numpy(), *(asnumpy(leaf.grad) for leaf in leaves)
 

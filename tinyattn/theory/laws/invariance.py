@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tinyattn import ops
-from tinyattn.backend import asarray, asnumpy
+from tinyattn.backend import asnumpy
 from tinyattn.theory.finding import Finding, at_most, equal, every
 from tinyattn.theory.lab import Lab, Real, Whole
 from tinyattn.theory.law import law, structural_law
@@ -47,9 +47,8 @@ def memory_order_has_no_effect(lab: Lab, lead: tuple[int, ...], T: int, S: int) 
     x = inputs(lab, lead, T, S)
     turned, plain = ([lab.leaf(a) for a in arrays] for arrays in (
         [a.swapaxes(-1, -2) for a in (x.q, x.k, x.v)], (x.q, x.k, x.v)))  # fmt: skip
-    mask = None if x.allowed.all() else asarray(x.allowed, device=lab.device)
-    found = ops.attention(*(leaf.swapaxes(-1, -2) for leaf in turned), mask)
-    wanted = ops.attention(*plain, mask)
+    found = ops.attention(*(leaf.swapaxes(-1, -2) for leaf in turned), x.mask(lab))
+    wanted = ops.attention(*plain, x.mask(lab))
     for y in (found, wanted):
         y.backward(lab.tensor(x.g).data)
     gradients = [asnumpy(leaf.grad).swapaxes(-1, -2) for leaf in turned]

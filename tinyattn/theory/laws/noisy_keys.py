@@ -158,8 +158,8 @@ def noise_splits_two_keys(lab: Lab, M: float, x: float, alpha: float) -> Finding
     keys = noisy_keys(lab.rng, space[:2], alpha, [0.0, 0.0], DRAWN)
     scores, weights = ops.matmul(keys, query).numpy(), weights_under(lab, keys, query)
     deviation = math.sqrt(2 * alpha * (2 * M * M + x * x))
-    law = LogitNormal(0.0, deviation)
-    off = np.mean([abs(law.quantile((i + 0.5) / STRATA) - 0.5) for i in range(STRATA)])
+    exact = LogitNormal(0.0, deviation)
+    off = np.mean([abs(exact.quantile((i + 0.5) / STRATA) - 0.5) for i in range(STRATA)])
     error = 6 / math.sqrt(DRAWN)
     return every(
         equal("largest error of a weight", np.abs(weights - by_hand(scores)).max(), 0.0),
@@ -260,17 +260,17 @@ def two_keys_alternate(lab: Lab, M: float, eta: float) -> Finding:
     logit α_a ~ N(0, M²/2), so the mean of α_a is ½, as α_a(y) + α_a(2 - y) = 1. Its variance is
     from ¼ - 1/(√π M) to ¼. It has two modes if and only if M > 2.
     """
-    a, law = at_quantiles(lab, 2, M), one_head_distribution(M, 2)
-    least, modes = 0.25 - 1 / (math.sqrt(math.pi) * M), law.modes()
+    a, exact = at_quantiles(lab, 2, M), one_head_distribution(M, 2)
+    least, modes = 0.25 - 1 / (math.sqrt(math.pi) * M), exact.modes()
     between = math.erf(math.log((1 - eta) / eta) / M)
     findings = [
-        equal("largest error of the quantiles", off_quantiles(law, a), 0.0),
-        equal("mean of α_a", (a.mean(), law.mean()), (0.5, 0.5)),
+        equal("largest error of the quantiles", off_quantiles(exact, a), 0.0),
+        equal("mean of α_a", (a.mean(), exact.mean()), (0.5, 0.5)),
         equal("α_a(y) + α_a(2 - y) - 1:", np.abs(a + a[::-1] - 1).max(), 0.0),
-        at_least("variance of α_a", (a.var(), law.variance()), (least, least), SMOOTH),
-        at_most("variance of α_a", (a.var(), law.variance()), (0.25, 0.25)),
+        at_least("variance of α_a", (a.var(), exact.variance()), (least, least), SMOOTH),
+        at_most("variance of α_a", (a.var(), exact.variance()), (0.25, 0.25)),
         equal("share in between", ((a > eta) & (a < 1 - eta)).mean(), between, ONE_STRATUM),
-        equal("probability in between", law.below(1 - eta) - law.below(eta), between),
+        equal("probability in between", exact.below(1 - eta) - exact.below(eta), between),
     ]
     if abs(M - 2) > 0.01:  # near 2 the two modes are too close
         findings.append(equal("number of modes", len(modes), 1 + (M > 2)))
