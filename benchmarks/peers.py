@@ -13,6 +13,9 @@ from pathlib import Path
 
 FOLDER = Path.home() / ".cache/tinyattn-bench"
 NUMPY = "numpy==2.4.6"
+KIT = (NUMPY, "hypothesis==6.170.17", "click==8.5.1", "safetensors==0.8.0", "tqdm==4.70.1",
+       "threadpoolctl==3.8.0")  # fmt: skip
+"""What `tinyattn.check` needs in the environments of attentions/."""
 
 
 class Unavailable(Exception):
@@ -35,7 +38,16 @@ PEERS = {
     "mygrad": Peer(("mygrad==2.5.0", NUMPY)),
     "tinygrad": Peer(("tinygrad==0.14.0", NUMPY), command="clang"),
     "numpygrad": Peer(("numpygrad==0.1.1", NUMPY), python=(3, 12)),
-}
+    "laws-torch": Peer(("torch==2.13.0", "transformers==5.24.0", "x-transformers==2.31.10", *KIT)),
+    "laws-torch-other": Peer(
+        ("torch==2.14.1", "transformers==4.57.3", "x-transformers==2.11.24", *KIT)),
+    "laws-jax": Peer(
+        ("jax==0.10.2", "flax==0.12.8", "keras==3.15.1", "equinox==0.13.8", *KIT)),
+    "laws-jax-other": Peer(
+        ("jax==0.8.3", "flax==0.12.0", "keras==3.12.4", "equinox==0.13.2", *KIT)),
+    "laws-onnx": Peer(("onnx==1.23.2", *KIT)),
+    "laws-onnx-other": Peer(("onnx==1.19.1", *KIT)),
+}  # fmt: skip
 
 
 def interpreter(name: str) -> Path:

@@ -11,8 +11,8 @@ import pytest
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 NAMES = ("adamw", "agreement", "attention_inputs", "busy", "by_minute", "common", "compare",
-         "contender", "floor", "generation", "muon", "peers", "plain_gpt", "race", "ratios",
-         "rows", "scaling", "table", "workloads")  # fmt: skip
+         "conformance", "contender", "floor", "generation", "muon", "peers", "plain_gpt", "race",
+         "ratios", "rows", "scaling", "table", "workloads")  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -4,12 +4,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gpu import needs_gpu
 from hypothesis import given
 from hypothesis import strategies as st
 from wrong_attention import BUGS, Bug, attention, inverted
 
 from tinyattn import Tensor, formulas, ops
-from tinyattn.backend import asnumpy
+from tinyattn.backend import asarray, asnumpy
 from tinyattn.check import check_attention, masks, parametrize_with_laws, qkv, scores
 from tinyattn.check.conformance import FIRST, in_order
 from tinyattn.theory import LAWS
@@ -37,6 +38,24 @@ def test_our_attention_breaks_no_law() -> None:
         assert check_attention(ours, laws=SIMPLE, examples=8).ok
 
 
+def test_our_attention_breaks_no_law_on_a_device(device: str) -> None:
+    def there(q: Any, k: Any, v: Any, mask: Any = None, **options: Any) -> np.ndarray:
+        tensors = [Tensor(a, device=device) for a in (q, k, v)]
+        allowed = None if mask is None else asarray(mask, device=device)
+        return ops.attention(*tensors, allowed, **options).numpy()
+
+    assert check_attention(there, FEATURES - {"dropout", "grad"}, laws=SIMPLE, examples=8).ok
+
+
+@pytest.mark.parametrize("arrays", [pytest.param("cupy", marks=needs_gpu)])
+def test_arrays_of_another_library_are_what_the_function_gets(arrays: str) -> None:
+    def there(q: Any, k: Any, v: Any, mask: Any = None, **options: Any) -> Any:
+        assert type(q).__module__.startswith("cupy")
+        return ops.attention(*map(Tensor, (q, k, v)), mask, **options).data
+
+    assert check_attention(there, arrays=arrays, laws=SIMPLE, examples=8).ok
+
+
 def test_a_right_function_breaks_no_law() -> None:
     found = check_attention(attention, FEATURES - {"grad"}, examples=10)
     assert found.ok, str(found)
@@ -62,9 +81,19 @@ def test_a_counterexample_has_three_lines_that_show_it() -> None:
     printed: list[np.ndarray] = []
     exec(code, {"print": printed.append})
     np.testing.assert_allclose(printed[0], example.call.got)
-    right = attention(*example.call.arrays, mask=example.call.options["mask"])
+    right = attention(*example.call.arrays, mask=example.call.keywords["mask"])
     np.testing.assert_allclose(right, example.call.right)
     assert not np.allclose(example.call.got, right)
+
+
+@pytest.mark.parametrize("mask", ["masked", "additive"])
+def test_the_three_lines_have_the_mask_as_the_function_takes_it(mask: str) -> None:
+    found = check_attention(attention, mask=mask, laws=[LAWS["true_means_may_attend"]])
+    example = found.broken[0].counterexample
+    assert example is not None and example.call is not None
+    printed: list[np.ndarray] = []
+    exec(example.code("attention", "wrong_attention"), {"print": printed.append})
+    np.testing.assert_allclose(printed[0], example.call.got)
 
 
 def test_what_is_declared_is_checked() -> None:
@@ -96,7 +125,7 @@ def test_an_attention_of_one_sequence_in_float32_is_checked_in_its_way() -> None
         assert q.ndim == 2 and q.dtype == np.float32
         return attention(q, k, v)
 
-    found = check_attention(narrow, {"exact", "rectangular"}, laws=SIMPLE)
+    found = check_attention(narrow, {"exact", "rectangular"}, examples=10)
     assert found.ok, str(found)
     assert LAWS["true_means_may_attend"] in [r.law for r in found.results if r.why == "mask"]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,11 +25,14 @@ class Library:
     """Arrays of one library: from NumPy, to NumPy, and gradients of a function f(q, k, v).
 
     Args:
+        code: `put` as Python code that needs NumPy and the line `imports`; "" for NumPy.
         pull: (f, q k v, gradient of the output) -> their gradients, all arrays of the library.
     """
 
     put: Callable[[np.ndarray], Any]
     get: Callable[[Any], np.ndarray]
+    code: str = ""
+    imports: str = ""
     pull: Callable[..., tuple[Any, ...]] | None = None
 
 
@@ -38,7 +42,7 @@ def library(name: str) -> Library:
         return Library(np.asarray, np.asarray)
     if name == "cupy":  # it has no gradients
         device = get_device("cuda")
-        return Library(device.put, device.get)
+        return Library(device.put, device.get, "cupy.asarray", "import cupy; ")
     if name == "torch":
         import torch
 
@@ -46,12 +50,17 @@ def library(name: str) -> Library:
             leaves = [leaf.detach().requires_grad_() for leaf in leaves]
             return torch.autograd.grad(f(*leaves), leaves, g)
 
-        return Library(_torch_array, lambda t: np.asarray(t.detach().cpu()), pull)
+        return Library(_torch_array, lambda t: np.asarray(t.detach().cpu()), "torch.from_numpy",
+                       "import torch; ", pull)  # fmt: skip
     if name == "jax":
         import jax
 
         jax.config.update("jax_enable_x64", True)
-        return Library(jax.numpy.asarray, np.asarray, lambda f, q, g: jax.vjp(f, *q)[1](g))
+        return Library(
+            jax.numpy.asarray, np.asarray, "jax.numpy.asarray",
+            "import jax; jax.config.update('jax_enable_x64', True); ",
+            lambda f, q, g: jax.vjp(f, *q)[1](g),
+        )  # fmt: skip
     raise ValueError(f"arrays must be one of {', '.join(LIBRARIES)}; got {name!r}")
 
 
@@ -65,12 +74,28 @@ def _torch_array(array: np.ndarray) -> Any:
 
 @dataclass
 class Called:
-    """One call of the attention under test: its inputs, what it returned, and what is right."""
+    """One call of the attention under test.
 
+    Args:
+        library: that of its arrays.
+        arrays: q, k and v, as it got them, but in NumPy.
+        keywords: what it got besides, with the mask in its own meaning.
+        allowed: the mask of all that is masked, True = may attend.
+        got: what it returned.
+    """
+
+    library: Library
     arrays: tuple[np.ndarray, ...]
-    options: dict[str, Any]
+    keywords: dict[str, Any]
+    allowed: np.ndarray | None
     got: np.ndarray
-    right: np.ndarray
+
+    @property
+    def right(self) -> np.ndarray:
+        """What it should have returned."""
+        scale = self.keywords.get("scale")
+        y: np.ndarray = FORMULAS["attention"](np, *self.arrays, self.allowed, scale=scale)[0]
+        return y
 
 
 @dataclass
@@ -126,11 +151,12 @@ class Implementation:
     ) -> Any:  # fmt: skip
         """The output and its vjp, as a kernel of `ops.attention` returns them."""
         T, S, D = q.shape[-2], k.shape[-2], q.shape[-1]
+        lead = np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
+        q, k, v = (_with_lead(a, lead) for a in (q, k, v))
         if T != S:
             self.conventions.needs("rectangular")
         if allowed is not None:
             self.conventions.needs("mask")
-            lead = np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
             allowed = np.broadcast_to(allowed, (*lead, T, S))
         options: dict[str, Any] = {}
         if dropout and dropout_rng is not None:
@@ -145,75 +171,82 @@ class Implementation:
         elif scale is not None:
             factor, scale = scale * max(1, D) ** 0.5, None
             q = q * factor
+        masked = _with_causal(allowed, causal, T, S, self.conventions)
         arrays = (q, k, v)
-        kept = tuple(a.copy() for a in arrays)  # the function may change its inputs
-        right, vjp = FORMULAS["attention"](
-            np, q, k, v, _with_causal(allowed, causal, T, S, self.conventions), scale=scale
-        )
-        y = self._alone(lambda: self._outputs(arrays, allowed, options))
-        self.calls.append(Called(kept, {"mask": allowed} | options, y, right))
+        (y,) = self._each(arrays, allowed, masked, partial(self._output, options))
 
         def gradients(g: np.ndarray) -> Any:
             if self.can("grad"):
-                made = self._alone(lambda: self._gradients(arrays, allowed, options, g))
+                gradients_of = partial(self._gradients, options)
+                made = self._each((*arrays, g), allowed, masked, gradients_of)
             else:
-                made = vjp(g)
+                made = FORMULAS["attention"](np, *arrays, masked, scale=scale)[1](g)
             return made[0] * factor, made[1], made[2], None
 
         return y, gradients
 
-    def _alone(self, run: Callable[[], Any]) -> Any:
-        """The result of something that calls f."""
-        self.inside = True
-        try:
-            return run()
-        finally:
-            self.inside = False
+    def _each(self, arrays: Any, allowed: Any, masked: Any, run: Any) -> tuple[np.ndarray, ...]:
+        """The results of run(arrays, allowed, masked), or of one run for each index of the axes
+        before T if f has no such axes."""
+        if arrays[0].ndim == 2 or self.can("batch"):
+            self.inside = True
+            try:
+                made: tuple[np.ndarray, ...] = run(arrays, allowed, masked)
+                return made
+            finally:
+                self.inside = False
+        count = len(arrays[0])
+        if not count:
+            self.conventions.needs("batch")
+        one = [[None] * count if mask is None else mask for mask in (allowed, masked)]
+        parts = [self._each([a[i] for a in arrays], one[0][i], one[1][i], run)
+                 for i in range(count)]  # fmt: skip
+        return tuple(np.stack(part) for part in zip(*parts, strict=True))
 
-    def _outputs(self, arrays: Any, allowed: Any, options: dict[str, Any]) -> np.ndarray:
-        if arrays[0].ndim > 2 and not self.can("batch"):
-            return self._each(arrays, allowed, lambda a, m: self._outputs(a, m, options))
-        put = [self.library.put(self._in_precision(a)) for a in arrays]
-        y = self.library.get(self.f(*put, **self._keywords(allowed, options)))
-        return y if self.can("float64") else y.astype(arrays[0].dtype)
-
-    def _gradients(self, arrays: Any, allowed: Any, options: dict[str, Any], g: Any) -> Any:
-        if arrays[0].ndim > 2 and not self.can("batch"):
-            masks = [None] * len(g) if allowed is None else allowed
-            parts = [
-                self._gradients([a[i] for a in arrays], masks[i], options, g[i])
-                for i in range(len(g))
-            ]
-            return tuple(np.stack(part) for part in zip(*parts, strict=True))
-        put = [self.library.put(self._in_precision(a)) for a in (*arrays, g)]
+    def _output(self, options: Any, arrays: Any, allowed: Any, masked: Any) -> Any:
+        given = [self._in_precision(a) for a in arrays]
         keywords = self._keywords(allowed, options)
+        kept = tuple(a.copy() for a in given)  # the function may change its inputs
+        y = self.library.get(self.f(*map(self.library.put, given), **self._put(keywords)))
+        self.calls.append(Called(self.library, kept, keywords, masked, y))
+        return (y if self.can("float64") else y.astype(arrays[0].dtype),)
+
+    def _gradients(self, options: Any, arrays: Any, allowed: Any, masked: Any) -> Any:
+        *qkv, g = [self.library.put(self._in_precision(a)) for a in arrays]
+        keywords = self._put(self._keywords(allowed, options))
         if self.vjp is not None:
-            made = self.vjp(*put, **keywords)
+            made = self.vjp(*qkv, g, **keywords)
         else:
             assert self.library.pull is not None
-            made = self.library.pull(lambda *qkv: self.f(*qkv, **keywords), put[:3], put[3])
-        return tuple(self.library.get(dx).astype(g.dtype) for dx in made)
-
-    def _each(self, arrays: Any, allowed: Any, run: Any) -> np.ndarray:
-        """The outputs for each index of the first axis."""
-        masks = [None] * len(arrays[0]) if allowed is None else allowed
-        return np.stack([run([a[i] for a in arrays], masks[i]) for i in range(len(arrays[0]))])
+            made = self.library.pull(lambda *given: self.f(*given, **keywords), qkv, g)
+        return tuple(self.library.get(dx).astype(arrays[0].dtype) for dx in made)
 
     def _in_precision(self, array: np.ndarray) -> np.ndarray:
         low = array.dtype == np.float64 and not self.can("float64")
         return array.astype(np.float32) if low else array
 
+    def _put(self, keywords: dict[str, Any]) -> dict[str, Any]:
+        """The keywords with arrays of f's library."""
+        put = self.library.put
+        return {n: put(x.copy()) if isinstance(x, np.ndarray) else x for n, x in keywords.items()}
+
     def _keywords(self, allowed: Any, options: dict[str, Any]) -> dict[str, Any]:
-        """The keywords of the function, with the mask in its own meaning."""
+        """The keywords of the function in NumPy, with the mask in its own meaning."""
         if allowed is None:
             return options
         precision = np.float64 if self.can("float64") else np.float32
         meanings: dict[str, Any] = {
-            "allowed": lambda: allowed.copy(),
+            "allowed": lambda: allowed,
             "masked": lambda: ~allowed,
             "additive": lambda: np.where(allowed, 0, -np.inf).astype(precision),
         }
-        return {"mask": self.library.put(meanings[self.mask]())} | options
+        return {"mask": meanings[self.mask]()} | options
+
+
+def _with_lead(array: np.ndarray, lead: tuple[int, ...]) -> np.ndarray:
+    """The array with these axes before its last two: not every attention broadcasts."""
+    shape = *lead, *array.shape[-2:]
+    return array if array.shape == shape else np.broadcast_to(array, shape).copy()
 
 
 def _with_causal(allowed: Any, causal: bool, T: int, S: int, conventions: Conventions) -> Any:

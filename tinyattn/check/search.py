@@ -60,12 +60,12 @@ class Counterexample:
         """Three lines that show it: import, inputs, a call with its result and the right one."""
         if self.call is None or sum(a.size for a in self.call.arrays) > MOST:
             return ""
-        q, k, v = (_literal(a) for a in self.call.arrays)
-        keywords = {n: x for n, x in self.call.options.items() if x is not None}
-        given = "".join(f", {n}={_literal(x)}" for n, x in keywords.items())
+        put, imports = self.call.library.code, self.call.library.imports
+        arrays = ", ".join(_literal(a) for a in self.call.arrays)
+        given = "".join(f", {n}={_literal(x, put)}" for n, x in self.call.keywords.items())
         return "\n".join([
-            f"import numpy as np; from {module} import {name}",
-            f"q, k, v = {q}, {k}, {v}",
+            f"{imports}import numpy as np; from {module} import {name}",
+            f"q, k, v = map({put}, ({arrays}))" if put else f"q, k, v = {arrays}",
             f"print({name}(q, k, v{given}))  # {_shown(self.call.got)}; "
             f"right: {_shown(self.call.right)}",
         ])  # fmt: skip
@@ -162,12 +162,13 @@ def _first_wrong(calls: list[Called]) -> Called | None:
     return None
 
 
-def _literal(x: Any) -> str:
-    """Python code for an array or a number."""
+def _literal(x: Any, put: str = "") -> str:
+    """Python code for a number, or for an array to which the function `put` is applied."""
     if not isinstance(x, np.ndarray):
         return repr(x)
     kind = "" if x.dtype in (np.float64, bool) else f", dtype='{x.dtype}'"
-    return f"np.array({_list(x.tolist())}{kind})"
+    array = f"np.array({_list(x.tolist())}{kind})"
+    return f"{put}({array})" if put else array
 
 
 def _list(x: Any) -> str:

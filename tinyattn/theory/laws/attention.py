@@ -108,7 +108,7 @@ def its_gradients(lab: Lab, lead: tuple[int, ...], T: int, S: int) -> Finding:
 
     Differences of the outputs for small changes of q, k and v agree.
     """
-    lab.conventions.needs("grad")
+    lab.conventions.needs("grad", "float64")
     x = inputs(lab, lead, T, S)
     p = by_hand(x.q @ x.k.swapaxes(-1, -2) / math.sqrt(D), x.allowed)
     dp = x.g @ x.v.swapaxes(-1, -2)

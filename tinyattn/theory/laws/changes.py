@@ -169,6 +169,7 @@ def where_weights_underflow(lab: Lab, beyond: float) -> Finding:
 
     In float32 this lead is ln 2^150 = 103.97.
     """
+    lab.conventions.needs("float64")
     findings = []
     for dtype, bits in (("float64", 1075), ("float32", 150)):
         edge = bits * math.log(2)

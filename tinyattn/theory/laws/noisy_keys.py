@@ -181,6 +181,7 @@ def a_factor_scales_one_score(lab: Lab, n: int, M: float, y: float) -> Finding:
     α_a and α_b are too large by a share of at most (n - 2)e^-M. Noise of norm δ along q adds √2 Mδ
     to a score.
     """
+    lab.conventions.needs("float64")
     means, rest = lab.orthonormal(n), math.exp(-M)
     query, keys = averaging_query(means, [0, 1], M), first_lengthened(means, y)
     along = (means[0] + means[1]) * (1 / math.sqrt(2))
@@ -214,6 +215,7 @@ def a_factor_above_one_leads(lab: Lab, n: int, c1: float, c2: float, y: float) -
     α_a > α_b if and only if y > 1. y < 0 has the probability Φ(-√2) = 0.0786; y < -1, where k_a has
     the larger norm but less weight, Φ(-2√2) = 0.0023; y = 1, where α_a = α_b, 0.
     """
+    lab.conventions.needs("float64")
     means, lengths = lab.orthonormal(n), stratified_lengths(STRATA)
     query = family_query(means, [0, 1], c1, c2)
     weights = weights_under(lab, first_lengthened(means, y), query)

@@ -176,6 +176,7 @@ def never_exactly_half(lab: Lab, n: int, M: float) -> Finding:
 
     But float64 rounds α_a to ½ if M is large: for n ≤ 9 never below 34, always above 40.
     """
+    lab.conventions.needs("float64")
     weight = lab.weights(two_ahead(n, M), 1).item()
     if n == 2 or M > 40:
         return equal("α_a", weight, 0.5, 0)

@@ -1,0 +1,110 @@
+"""Attentions on JAX arrays: of JAX, flax, Keras and equinox."""
+
+import math
+import os
+from typing import Any
+
+os.environ["KERAS_BACKEND"] = "jax"
+
+import equinox
+import flax.linen
+import jax
+import keras
+from jax import numpy as jnp
+from subject import ALL, Subject
+
+Array = jax.Array
+
+
+def wider(x: Array, width: int) -> Array:
+    """x with zeros behind its elements."""
+    return jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, width - x.shape[-1])])
+
+
+def one_head(x: Array) -> Array:
+    """(.., T, D) -> (B, T, 1, D), as these libraries want it."""
+    *lead, T, D = x.shape
+    return x.reshape(math.prod(lead), T, 1, D)
+
+
+def head_mask(mask: Any) -> Any:
+    """(.., T, S) -> (B, 1, T, S)"""
+    if mask is None:
+        return None
+    *lead, T, S = mask.shape
+    return mask.reshape(math.prod(lead), 1, T, S)
+
+
+def dot_product(
+    q: Array, k: Array, v: Array, mask: Any = None, causal: bool = False, scale: Any = None
+) -> Array:
+    """jax.nn.dot_product_attention, which wants equal widths."""
+    (*lead, T, D), E = q.shape, v.shape[-1]
+    scale = max(1, D) ** -0.5 if scale is None else scale
+    q, k, v = (one_head(wider(x, max(D, E))) for x in (q, k, v))
+    y = jax.nn.dot_product_attention(q, k, v, mask=head_mask(mask), is_causal=causal, scale=scale)
+    return y.reshape(*lead, T, max(D, E))[..., :E]
+
+
+def linen(q: Array, k: Array, v: Array, mask: Any = None) -> Array:
+    """flax.linen.dot_product_attention."""
+    *lead, T, _ = q.shape
+    y = flax.linen.dot_product_attention(*(one_head(x) for x in (q, k, v)),
+                                         mask=head_mask(mask))  # fmt: skip
+    return y.reshape(*lead, T, v.shape[-1])
+
+
+def keras_ops(
+    q: Array, k: Array, v: Array, mask: Any = None, causal: bool = False, scale: Any = None
+) -> Array:
+    """keras.ops.dot_product_attention."""
+    (*lead, T, D), E = q.shape, v.shape[-1]
+    scale = max(1, D) ** -0.5 if scale is None else scale
+    q, k, v = (one_head(wider(x, max(D, E))) for x in (q, k, v))
+    y = keras.ops.dot_product_attention(q, k, v, mask=head_mask(mask), is_causal=causal,
+                                        scale=scale)  # fmt: skip
+    return y.reshape(*lead, T, max(D, E))[..., :E]
+
+
+def keras_layer(q: Array, k: Array, v: Array, mask: Any = None, causal: bool = False) -> Array:
+    """keras.layers.MultiHeadAttention with one head and identity matrices."""
+    (*lead, T, D), E = q.shape, v.shape[-1]
+    layer = keras.layers.MultiHeadAttention(1, D, E, use_bias=False, dtype=str(q.dtype))
+    q, k, v = (one_head(x)[:, :, 0] for x in (q, k, v))
+    layer.build(q.shape, v.shape, k.shape)
+    shapes = (D, 1, D), (D, 1, D), (E, 1, E), (1, E, E)
+    layer.set_weights([jnp.eye(shape[-1]).reshape(shape) for shape in shapes])
+    mask = None if mask is None else head_mask(mask)[:, 0]
+    y = layer(q, v, k, attention_mask=mask, use_causal_mask=causal)
+    return y.reshape(*lead, T, E)
+
+
+def equinox_layer(q: Array, k: Array, v: Array, mask: Any = None) -> Array:
+    """equinox.nn.MultiheadAttention with one head and identity matrices."""
+    D, E = q.shape[-1], v.shape[-1]
+    layer = equinox.nn.MultiheadAttention(
+        1, D, key_size=D, value_size=E, output_size=E, qk_size=D, vo_size=E, dtype=q.dtype,
+        key=jax.random.key(0),
+    )  # fmt: skip
+    layer = equinox.tree_at(matrices, layer, [jnp.eye(n, dtype=q.dtype) for n in (D, D, E, E)])
+    return layer(q, k, v, mask=mask)
+
+
+def matrices(layer: equinox.nn.MultiheadAttention) -> list[Array]:
+    """Its four matrices."""
+    projections = layer.query_proj, layer.key_proj, layer.value_proj, layer.output_proj
+    return [projection.weight for projection in projections]
+
+
+JAX: dict[str, Any] = {"arrays": "jax", "no_key": "mean"}
+START = JAX | {"causal_from": "start"}
+FEW = 5
+"""XLA compiles every operation anew for every shape."""
+SUBJECTS = [
+    Subject("nn.dot_product_attention", "jax", dot_product, ALL - {"float64"}, START, FEW),
+    Subject("linen.dot_product_attention", "flax", linen, ALL - {"causal", "scale"}, JAX, FEW),
+    Subject("ops.dot_product_attention", "keras", keras_ops, ALL, START, FEW),
+    Subject("layers.MultiHeadAttention", "keras", keras_layer, ALL - {"scale"}, START, FEW),
+    Subject("nn.MultiheadAttention", "equinox", equinox_layer,
+            ALL - {"batch", "causal", "scale"}, JAX, FEW),
+]  # fmt: skip
