@@ -27,7 +27,7 @@ from workloads import races
 
 from tinyattn.parallel.threads import available_cores
 
-PARTS = ("step", "others", "generation", "attention", "busy", "import")
+PARTS = ("step", "others", "generation", "attention", "busy", "compiled", "import")
 IMPORT_SECONDS = 0.15
 QUICK = {"launches": 1, "rounds": 2, "turn": 1}
 

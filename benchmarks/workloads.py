@@ -7,6 +7,7 @@ Stanford CS224N.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from typing import Any
 
 from contender import Program
@@ -18,6 +19,7 @@ SDPA = Program("torch", "step_torch.py", ("--sdpa",))
 COMPILED = Program("torch", "step_torch.py", ("--compile",), command="g++")
 KEPT = Program("torch", "step_torch.py", ("--keep",))
 MICRO = Program("torch", "step_torch.py", ("--micro", "8"))
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class Race:
 def races(threads: int) -> list[Race]:
     """All races; those that do not fix the number of threads use `threads`."""
     return [*_steps(threads), *_others(threads), *_generation(threads), *_attention(),
-            _contended(threads)]  # fmt: skip
+            _contended(threads), *_compiled(threads)]  # fmt: skip
 
 
 def _steps(threads: int) -> list[Race]:
@@ -133,16 +135,16 @@ def _generation(threads: int) -> list[Race]:
 
 def _attention() -> list[Race]:
     """Attention alone, forward and backward, one thread; new processes for each length."""
-    one = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    peers = {"torch eager": Program("torch", "attention_torch.py", settings=one),
-             "torch SDPA": Program("torch", "attention_torch.py", ("--sdpa",), one)}  # fmt: skip
-    ours = Program("tinyattn", "attention_tinyattn.py", settings=one)
+    peers = {"torch eager": Program("torch", "attention_torch.py", settings=ONE_THREAD),
+             "torch SDPA": Program("torch", "attention_torch.py", ("--sdpa",), ONE_THREAD),
+    }  # fmt: skip
+    ours = Program("tinyattn", "attention_tinyattn.py", settings=ONE_THREAD)
     return [
         Race("attention", f"attention, T = {T}", {"length": T}, peers, ours, clock="cpu",
              time={"torch SDPA": 1.15} if T == 4096 else {},
              memory=dict.fromkeys(peers), memory_limit=50 if T == 4096 else None,
              length=Length(launches=2, rounds=5, limit=25))
-        for T in (256, 512, 1024, 2048, 4096)
+        for T in (128, 256, 512, 1024, 2048, 4096)
     ]  # fmt: skip
 
 
@@ -157,3 +159,32 @@ def _contended(threads: int) -> Race:
     options = {"batch": 8, "dropout": 0.1, "threads": threads}
     return Race("busy", "A5 step, batch 8, 2 busy processes", options, peers, fastest=0.6, busy=2,
                 length=Length(rounds=5, turn=2))  # fmt: skip
+
+
+def _compiled(threads: int) -> list[Race]:
+    """tinyattn with the loops that Numba compiles and without them, if Numba is installed."""
+    if find_spec("numba") is None:
+        return []
+    attention = Program("tinyattn", "attention_tinyattn.py", settings=ONE_THREAD)
+    generation = Program("tinyattn", "generate_tinyattn.py", ("--keep",))
+    step = {"size": "a5", "threads": threads, "batch": 32}
+    races = [
+        ("A5 step, batch 32, dropout 0", STEP, step | {"dropout": 0}),
+        ("A5 step, batch 32, dropout 0.1", STEP, step | {"dropout": 0.1}),
+        ("tiny step, batch 32, dropout 0.1", STEP, step | {"size": "tiny", "dropout": 0.1}),
+        ("generate 120 tokens, batch 1", generation,
+         {"batch": 1, "count": 120, "threads": threads}),
+        ("generate 80 tokens, 32 prompts of 8 to 40", generation,
+         {"batch": 32, "count": 80, "threads": threads}),
+        *((f"attention, T = {T}", attention, {"length": T}) for T in (128, 512, 4096)),
+    ]  # fmt: skip
+
+    def without(program: Program) -> Program:
+        return replace(program, settings={**program.settings, "TINYATTN_FORMULAS": "numba"})
+
+    return [
+        Race("compiled", title, options, {"without Numba": without(program)}, program,
+             clock="cpu" if program is attention else "seconds",
+             length=Length(launches=2, rounds=6, turn=2, limit=30))
+        for title, program, options in races
+    ]  # fmt: skip

@@ -29,8 +29,9 @@ fast kernels, threads and measurements, and may be deleted (dispatch.py).
                     explore/explore_commands, check/, check/check_command, check/check_commands
     engine room     kernels/register, kernels/cpu/tiles, kernels/cpu/dropout, kernels/cpu/sums,
                     kernels/cpu/pairs, kernels/cpu/selected, kernels/cpu/orthogonal, kernels/cpu/,
-                    kernels/cuda/, parallel/threads, parallel/flat, parallel/, measure/,
-                    measure/compare_command, measure/profile_command, measure/measure_commands
+                    kernels/cuda/, kernels/numba/, parallel/threads, parallel/flat, parallel/,
+                    measure/, measure/compare_command, measure/profile_command,
+                    measure/measure_commands
 
 One letter names one axis. In nn/, attention/ and models/ the letters mean:
 

@@ -22,7 +22,8 @@ from tinyattn.op import Source
 from tinyattn.tensor import Tensor
 
 SIMPLE = {bool, int, float, str, type(None)}
-"""The types of most options. Their values are not converted."""
+"""The types of most options. Their values are not converted, and neither are tuples of integers."""
+INTEGERS = {int}
 
 
 class Signature:
@@ -88,7 +89,8 @@ class Signature:
         Raises: TypeError for a Tensor, whose gradient would be lost.
         """
         for name, value in options.items():
-            if type(value) in SIMPLE:
+            kind = type(value)
+            if kind in SIMPLE or (kind is tuple and INTEGERS.issuperset(map(type, value))):
                 continue
             if isinstance(value, Tensor):
                 raise TypeError(f"{self.name}: {name} is an option, which has no gradient; got a "
@@ -151,7 +153,7 @@ def _unwrap(signature: Signature, args: list[Any]) -> tuple[list[Any], list[Sour
         first = kinds.index("")
         args[first] = Tensor(args[first])
         tensors = [args[first]]
-    if len({t._data.dtype for t in tensors}) > 1:
+    if len(tensors) > 1 and len({t._data.dtype for t in tensors}) > 1:
         raise TypeError(
             f"{name}: tensors must share one dtype; got "
             f"{' and '.join(str(t.dtype) for t in tensors)}; convert with .astype"

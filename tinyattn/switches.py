@@ -32,10 +32,11 @@ def formulas(*names: str) -> AbstractContextManager[None]:
     they share the work. A result that was computed inside keeps the vjp of its formula, also for a
     `backward` after the context.
 
-    Args: names: names of formulas, each a string; a string may contain several, see `names_in`.
+    Args: names: names of formulas, each a string; a string may contain several, see `names_in`. The
+        name of a room, such as numba, switches off all kernels of that room.
     Raises: ValueError for an unknown name, TypeError for a name that is not a string.
     """
-    with_kernels = {name for name, _ in KERNELS}
+    with_kernels = {name for name, _ in KERNELS} | {room for _, room in KERNELS}
     for name in names:
         if not isinstance(name, str):
             raise TypeError(

@@ -1,4 +1,27 @@
-"""What was found about each broken law: the documentation, or another reason."""
+"""What was found about each broken law: the documentation, a report, or the reason in the code."""
 
-NOTES: dict[tuple[str, str], str] = {}
+ZERO_TIMES_NAN = (
+    "A masked key has the weight 0, but 0 times NaN is NaN. The documentation does not promise "
+    "anything else."
+)
+
+NOTES = {
+    ("torch", "a_masked_nan_has_no_effect"): f"Reported: pytorch/pytorch#101967. {ZERO_TIMES_NAN}",
+    ("transformers", "a_masked_nan_has_no_effect"): ZERO_TIMES_NAN,
+    ("x-transformers", "a_masked_nan_has_no_effect"): ZERO_TIMES_NAN,
+    ("x-transformers", "empty_axes"): "Of queries without elements. The scale is the width to the "
+    "power -½, which fails for the width 0.",
+    ("x-transformers", "a_causal_mask_ends_at_the_last_key"): "With more queries than keys. For "
+    "more keys than queries the causal mask ends at the last key. With more queries, `flash` asks "
+    "PyTorch for a causal mask, which begins at the first key.",
+    ("onnx", "a_masked_nan_has_no_effect"): ZERO_TIMES_NAN,
+    ("onnx", "empty_axes"): "Of no keys. The reference takes the maximum of an empty axis.",
+    ("onnx", "two_equations"): "For a negative scale. The specification recommends that q and k "
+    "are each multiplied by the root of the scale, and the reference does so; it does not say that "
+    "the scale must be positive.",
+    ("flax", "a_masked_nan_has_no_effect"): ZERO_TIMES_NAN,
+    ("jax", "a_masked_nan_has_no_effect"): ZERO_TIMES_NAN,
+    ("keras", "a_masked_nan_has_no_effect"): ZERO_TIMES_NAN,
+    ("equinox", "a_masked_nan_has_no_effect"): ZERO_TIMES_NAN,
+}
 """By package and law."""

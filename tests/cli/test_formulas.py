@@ -23,10 +23,11 @@ def kernels_line(message: str) -> str:
 
 def test_info_prints_the_kernels(tinyattn: Any, as_json: AsJson) -> None:
     found = as_json("info")["kernels"]
-    assert found["off"] == [] and found.keys() == {"off", "cpu", "cuda"}
-    for device in ("cpu", "cuda"):
-        assert found[device] == sorted(name for name, on in KERNELS if on == device)
-    counts = [f"{device} {len(found[device])}" for device in ("cpu", "cuda") if found[device]]
+    rooms = "cpu", "numba", "cuda"
+    assert found["off"] == [] and found.keys() == {"off", *rooms}
+    for room in rooms:
+        assert found[room] == sorted(name for name, where in KERNELS if where == room)
+    counts = [f"{room} {len(found[room])}" for room in rooms if found[room]]
     assert kernels_line(tinyattn("info").stdout) == f"kernels: in use; {', '.join(counts)}"
 
 

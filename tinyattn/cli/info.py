@@ -73,8 +73,8 @@ KERNEL_COLUMNS = [
 ]  # fmt: skip
 
 
-def _kernels_on(device: str) -> list[str]:
-    return sorted(name for name, where in KERNELS if where == device)
+def _kernels_of(room: str) -> list[str]:
+    return sorted(name for name, where in KERNELS if where == room)
 
 
 def _kernels() -> list[dict[str, str]]:
@@ -124,7 +124,10 @@ def _about_machine() -> dict[str, Any]:
         "threads": threads,
         "blas": blas,
         "cuda": cuda,
-        "kernels": {"off": switched_off(), "cpu": _kernels_on("cpu"), "cuda": _kernels_on("cuda")},
+        "kernels": {
+            "off": switched_off(),
+            **{room: _kernels_of(room) for room in ("cpu", "numba", "cuda")},
+        },
         "pictures": f"no: {no_picture}" if no_picture else "matplotlib",
         "recipes": {name: recipe_summary(name) for name in recipe_names()},
         "attention": [spell_out(name, ATTENTION_TYPES) for name in ATTENTION_TYPES],

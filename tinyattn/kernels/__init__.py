@@ -5,6 +5,6 @@ kernels in `cpu` work on tiles that fit the cache of a core, and reuse buffers; 
 programs on a GPU.
 """
 
-from tinyattn.kernels import cpu, cuda
+from tinyattn.kernels import cpu, cuda, numba
 
-__all__ = ["cpu", "cuda"]
+__all__ = ["cpu", "cuda", "numba"]

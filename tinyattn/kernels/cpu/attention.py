@@ -38,6 +38,14 @@ def attention(
     dropout_rng: DropoutRNG | None = None,
 ) -> Any:
     """`ops.attention`, tile by tile as in FlashAttention (Dao and others 2022)."""
+    return tiled(_by_tiles, q, k, v, allowed, causal, scale, dropout, dropout_rng)
+
+
+def tiled(
+    by_tiles: Any, q: Array, k: Array, v: Array, allowed: Mask, causal: bool, scale: float | None,
+    dropout: float, dropout_rng: DropoutRNG | None,
+) -> Any:  # fmt: skip
+    """Attention whose outputs and gradients `by_tiles` computes, if all of them are finite."""
     scale = 1 / math.sqrt(max(1, q.shape[-1])) if scale is None else scale
     y_like = q  # y gets the memory layout of q
     q, k, v = _one_lead(q, k, v)
@@ -48,13 +56,13 @@ def attention(
     y = _empty_like(y_like, (*lead, T, E))
     selection = Selection(q, k, v, pairs, drops, scale, upscale)
     with np.errstate(invalid="ignore", over="ignore"):  # ∞ and NaN are handled below
-        by_tiles = _by_tiles(q, k, v, y, pairs, drops, scale, upscale)
+        gradients = by_tiles(q, k, v, y, pairs, drops, scale, upscale)
     if not _finite(y):
         return selection.outputs(y), lambda g: (*selection.gradients(g), None)
 
     def vjp(g: Array) -> tuple[Array, ...]:
         with np.errstate(invalid="ignore", over="ignore"):
-            found = by_tiles(g)
+            found = gradients(g)
         # A masked key of -∞, or a query without keys, shows in these gradients and not in y.
         if not (_finite(found[0]) and _finite(found[1])):
             found = selection.gradients(g)
@@ -73,7 +81,7 @@ def _by_tiles(
     log_total = np.empty((*pairs.lead, 1, pairs.T), dtype=q.dtype)  # ln Σ_s exp(score)
 
     for part, queries, tiles in pairs.tiles():
-        q_transposed = _transposed_copy(q[part][..., queries, :])
+        q_transposed = transposed_copy(q[part][..., queries, :])
         q_transposed *= scale
         found = _Found(q_transposed, E, pairs.may_have_no_key)
         for keys in tiles:
@@ -86,12 +94,12 @@ def _by_tiles(
         for part, queries, tiles in pairs.tiles():
             q_rows = np.array(q[part][..., queries, :], order="C")
             q_rows *= scale
-            q_transposed = _transposed_copy(q_rows)
+            q_transposed = transposed_copy(q_rows)
             g_rows = np.array(g[part][..., queries, :], order="C")
             # Σ_j g·y; a matrix product with a vector of ones is a fast sum.
             inner = np.matmul(g_rows * y[part][..., queries, :], np.ones(E, dtype=g.dtype))
             g_rows *= upscale
-            g_transposed = _transposed_copy(g_rows)
+            g_transposed = transposed_copy(g_rows)
             for keys in tiles:
                 p = scores.of(part, queries, keys, q_transposed)
                 p -= log_total[part][..., queries]
@@ -102,7 +110,7 @@ def _by_tiles(
                 ds *= used
                 p *= inner[..., None, :]
                 ds -= p
-                dq[part][..., queries, :] += np.matmul(_transposed(ds), k[part][..., keys, :])
+                dq[part][..., queries, :] += np.matmul(transposed(ds), k[part][..., keys, :])
                 dk[part][..., keys, :] += np.matmul(ds, q_rows)
         dq *= scale
         return dq, dk, dv
@@ -156,19 +164,19 @@ class _Found:
             shift = np.where(shift == -math.inf, 0, shift)
         shrink = np.exp(before - shift)
         self.total *= shrink
-        self.sum *= _transposed(shrink)
+        self.sum *= transposed(shrink)
         x -= shift
         return np.exp(x, out=x)
 
     def add(self, e: Array, used: Array, values: Array) -> None:
         """Add a new tile: e = exp(x - m), and its values, weighted by `used`, e after dropout."""
         self.total += np.matmul(np.ones(e.shape[-2:-1], e.dtype), e)[..., None, :]
-        self.sum += np.matmul(_transposed(used), values)
+        self.sum += np.matmul(transposed(used), values)
 
     def mean(self, upscale: float) -> tuple[Array, Array]:
         """The outputs, and ln Σ exp(x); both are 0 for a query without keys."""
         total = np.maximum(self.total, 1)  # it contains exp(0) = 1, or is empty
-        self.sum *= upscale / _transposed(total)
+        self.sum *= upscale / transposed(total)
         if self.may_have_no_key:
             self.largest[self.largest == -math.inf] = 0
         return self.sum, self.largest + np.log(total)
@@ -187,14 +195,14 @@ def _one_lead(q: Array, k: Array, v: Array) -> tuple[Array, ...]:
     return tuple(np.broadcast_to(a, (*lead, *a.shape[-2:])) for a in (q, k, v))
 
 
-def _transposed(a: Array) -> Array:
+def transposed(a: Array) -> Array:
     """Each matrix transposed, as a view."""
     return a.swapaxes(-1, -2)
 
 
-def _transposed_copy(a: Array) -> Any:
+def transposed_copy(a: Array) -> Any:
     """Each matrix transposed by a copy, which makes small matrix products faster."""
-    return np.array(_transposed(a), order="C")
+    return np.array(transposed(a), order="C")
 
 
 def _empty_like(like: Array, shape: tuple[int, ...]) -> Array:

@@ -21,17 +21,17 @@ FAR = 6.0
 # Φ(x) ≈ (1 + tanh(x·P(x²)))/2 on |x| ≤ 6. The coefficients of P, highest first: a least-squares
 # fit on 1,500 Chebyshev nodes, reweighted until the largest errors of 2Φ - 1 were equal, 6e-8;
 # with the rounding of float32, 1.4e-7.
-_CDF = (1.756280676e-09, -1.322663602e-07, 3.964773739e-06, -5.530631752e-05, -3.259474919e-05,
+CDF = (1.756280676e-09, -1.322663602e-07, 3.964773739e-06, -5.530631752e-05, -3.259474919e-05,
         3.633308442e-02, 7.978849415e-01)  # fmt: skip
 
 
 def _half_log_odds(x: Array, square: Array) -> Array:
     """atanh(2Φ(x) - 1), half the log-odds that a standard normal is below x; |x| ≤ 6."""
-    y = square * _CDF[0]
-    for coefficient in _CDF[1:-1]:  # Horner's rule, in place
+    y = square * CDF[0]
+    for coefficient in CDF[1:-1]:  # Horner's rule, in place
         y += coefficient
         y *= square
-    y += _CDF[-1]
+    y += CDF[-1]
     y *= x
     return y
 
@@ -72,7 +72,7 @@ def gelu(xp: Any, x: Array, *, exact: bool = True) -> Any:
         with np.errstate(invalid="ignore"):  # 0·∞ at -∞, which is below LOW
             fill(xp, *parts)
         if some_low:
-            _lower_tail(xp, exact, *parts)
+            lower_tail(xp, exact, *parts)
     return y, (lambda g: g * slope,)
 
 
@@ -123,7 +123,7 @@ TERMS = {4: 10, 8: 34}
 """Terms of Laplace's continued fraction by the bytes of an element: enough for its dtype at LOW."""
 
 
-def _lower_tail(xp: Any, exact: bool, x: Array, y: Array, slope: Array) -> None:
+def lower_tail(xp: Any, exact: bool, x: Array, y: Array, slope: Array) -> None:
     """Compute both again where x is below `LOW`, by formulas that are accurate there, but slower.
 
     Exact: Φ = φ·m(-x), m Mills' ratio: m(z) = 1/(z + 1/(z + 2/(z + 3/(z + ..)))) (Laplace 1805).

@@ -81,9 +81,19 @@ class Pairs:
             late = scores[..., max(0, later) :, :]
             if late.shape[-2]:
                 late += self._diagonal(late.shape[-2:], max(0, -later), scores.dtype)
+        self.hide_masked(scores, part, queries, keys)
+
+    def hide_masked(self, scores: Array, part: Part, queries: slice, keys: slice) -> None:
+        """`hide` without the causal mask."""
         bias = self._bias_of(part, queries, keys)
         if bias is not None:
             scores += bias
+
+    def ahead(self, queries: slice, keys: slice) -> int:
+        """The causal mask of a tile: query j may attend to key i if i ≤ j + ahead."""
+        if self.lag is None:
+            return int(keys.stop - keys.start)
+        return int(queries.start + self.lag - keys.start)
 
     def allowed(self, head: tuple[int, ...]) -> Array:
         """Which keys each query of one head may attend to, (T, S)."""
