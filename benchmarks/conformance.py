@@ -1,8 +1,8 @@
 """Check the laws of attention on other libraries: python benchmarks/conformance.py
 
-Each library runs in its own environment, with two of its versions; what it declares about itself
-stands in attentions/. The page has a row for each attention, and below it each law that one breaks,
-with a counterexample. It takes about 30 minutes, most of it for installing.
+Each library runs in its own environment, with two of its versions. The files of attentions/ declare
+what each supports. The page has a row for each attention, and below it the laws that it breaks,
+each with a counterexample.
 """
 
 import argparse
@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,16 +38,20 @@ def checked(file: str, environment: str, name: str = "") -> Iterator[Found]:
     """
     command = [str(interpreter(environment)), str(HERE / "attentions/checked.py"), file]
     paths = os.pathsep.join([str(HERE.parent), str(HERE / "attentions")])
-    process = subprocess.Popen(
-        command + [name] * bool(name), env=os.environ | {"PYTHONPATH": paths}, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
-    assert process.stdout
-    for line in process.stdout:
-        yield json.loads(line)
-    lines = process.communicate()[1].strip().splitlines()
-    if process.returncode:
-        raise Unavailable(lines[-1] if lines else "it ended without a message")
+    with tempfile.TemporaryFile("w+") as errors:  # a pipe that nobody reads would become full
+        process = subprocess.Popen(
+            command + [name] * bool(name), env=os.environ | {"PYTHONPATH": paths}, text=True,
+            stdout=subprocess.PIPE, stderr=errors,
+        )  # fmt: skip
+        with process:
+            assert process.stdout
+            for line in process.stdout:
+                if line.startswith("{"):  # a library may print something, too
+                    yield json.loads(line)
+        if process.returncode:
+            errors.seek(0)
+            lines = errors.read().strip().splitlines()
+            raise Unavailable(lines[-1] if lines else "it ended without a message")
 
 
 def broken(found: Found) -> list[Found]:
@@ -82,7 +87,7 @@ def details(now: Found) -> Iterator[str]:
     """For each broken law: what it says, a counterexample, and what was found about it."""
     for law in broken(now):
         yield f"### {now['package']}, `{now['name']}`: {law['law']}"
-        yield textwrap.fill(f"{law['statement']}. Here: {law['found']}.", 100)
+        yield textwrap.fill(f"{law['statement']}. Here: {law['found'].partition(';')[0]}.", 100)
         if law["code"]:
             yield f"```python\n{law['code']}\n```"
         yield textwrap.fill(NOTES.get((now["package"], law["law"]), "Not looked into yet."), 100)

@@ -569,7 +569,7 @@ IN_ATTENTION = [
             20,
             "earlier tiles are not rescaled after a larger score",
             "kernels/cpu/attention.py",
-            "        self.total *= shrink\n        self.sum *= _transposed(shrink)\n",
+            "        self.total *= shrink\n        self.sum *= transposed(shrink)\n",
             "",
         ),
         (

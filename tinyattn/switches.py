@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from tinyattn.dispatch import FORMULAS, KERNELS, off
+from tinyattn.dispatch import FORMULAS, KERNELS, ROOMS, off
 from tinyattn.names import nearest
 
 FORMULAS_VARIABLE = "TINYATTN_FORMULAS"
@@ -36,7 +36,8 @@ def formulas(*names: str) -> AbstractContextManager[None]:
         name of a room, such as numba, switches off all kernels of that room.
     Raises: ValueError for an unknown name, TypeError for a name that is not a string.
     """
-    with_kernels = {name for name, _ in KERNELS} | {room for _, room in KERNELS}
+    with_kernels = {name for name, _ in KERNELS}
+    rooms = {room for several in ROOMS.values() for room in several} | {r for _, r in KERNELS}
     for name in names:
         if not isinstance(name, str):
             raise TypeError(
@@ -44,7 +45,7 @@ def formulas(*names: str) -> AbstractContextManager[None]:
             )
     mine = [one for name in names for one in names_in(name)]
     for one in mine:
-        if one not in FORMULAS.keys() | with_kernels | {"all"}:
+        if one not in FORMULAS.keys() | with_kernels | rooms | {"all"}:
             raise ValueError(f"there is no formula {one!r}{nearest(one, with_kernels)}")
     return _switched(mine if names else ["all"])
 

@@ -67,8 +67,10 @@ def multihead_fused(q: Tensor, k: Tensor, v: Tensor, mask: Any = None) -> Tensor
 def eager(
     q: Tensor, k: Tensor, v: Tensor, mask: Any = None, scale: Any = None, dropout: float = 0.0
 ) -> Tensor:
-    """The eager attention of transformers' models, with the mask that transformers makes: the least
-    number of the precision where a query may not attend."""
+    """The eager attention of transformers' models, with the mask that transformers makes.
+
+    It has the least number of the precision where a query may not attend.
+    """
     *lead, T, D = q.shape
     scale = max(1, D) ** -0.5 if scale is None else scale
     if mask is not None:

@@ -31,7 +31,7 @@ def test_a_row_compares_two_versions(bench: SimpleNamespace) -> None:
     assert row(result("2"), result("1", BROKEN)) == f"{start} none | 1: `empty_axes` |"
 
 
-def test_a_broken_law_is_told_with_its_code_and_what_was_found(bench: SimpleNamespace) -> None:
+def test_a_broken_law_has_its_code_and_what_was_found(bench: SimpleNamespace) -> None:
     bench.conformance.NOTES[("torch", "empty_axes")] = "It is documented."
     title, text, code, note = bench.conformance.details(result("2", BROKEN))
     assert title == "### torch, `sdpa`: empty_axes"

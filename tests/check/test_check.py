@@ -14,7 +14,7 @@ from tinyattn.backend import asarray, asnumpy
 from tinyattn.check import check_attention, masks, parametrize_with_laws, qkv, scores
 from tinyattn.check.conformance import FIRST, in_order
 from tinyattn.theory import LAWS
-from tinyattn.theory.conventions import FEATURES
+from tinyattn.theory.conventions import EXPECTED, FEATURES
 
 SIMPLE = [law for law in in_order() if law.run.__module__.rpartition(".")[2] in FIRST]
 
@@ -128,6 +128,26 @@ def test_an_attention_of_one_sequence_in_float32_is_checked_in_its_way() -> None
     found = check_attention(narrow, {"exact", "rectangular"}, examples=10)
     assert found.ok, str(found)
     assert LAWS["true_means_may_attend"] in [r.law for r in found.results if r.why == "mask"]
+
+
+def test_an_attention_of_one_sequence_gets_its_own_part_of_every_mask() -> None:
+    def single(q: Any, k: Any, v: Any, mask: Any = None, causal: bool = False) -> Any:
+        assert q.ndim == 2 and (mask is None or mask.shape == (len(q), len(k)))
+        return attention(q, k, v, mask, causal)
+
+    found = check_attention(single, EXPECTED - {"batch", "scale"}, laws=SIMPLE)
+    assert found.ok, str(found)
+
+
+def test_gradients_are_right_for_a_function_that_changes_its_inputs() -> None:
+    def changes(q: Any, k: Any, v: Any, mask: Any = None, **options: Any) -> Any:
+        y = attention(q, k, v, mask, **options)
+        q *= 2
+        return y
+
+    found = check_attention(changes, laws=SIMPLE)
+    assert "inputs_are_not_changed" in [result.law.name for result in found.broken]
+    assert check_attention(changes, laws=[LAWS["its_gradients"]]).counts()["left out"] == 1
 
 
 def test_an_approximation_is_checked_for_its_structure_only() -> None:

@@ -89,6 +89,8 @@ def test_a_kernel_gives_the_results_of_its_formula(name: str, room: str) -> None
     def holds(call: Call) -> None:
         xp = get_device(device).xp
         arguments, options = call.on(device)
+        if room == "numba" and any(a.dtype == np.float64 for a in call.arrays()):
+            return  # the kernel of NumPy computes these
         reason = why_not(xp, *arguments, **options) if why_not else ""
         asked[bool(reason)] += 1
         if reason:
@@ -97,7 +99,7 @@ def test_a_kernel_gives_the_results_of_its_formula(name: str, room: str) -> None
             check_call(name, run, device, call)
 
     settings(max_examples=2 * settings().max_examples)(given(CASES[name])(holds))()
-    fewest = 0.05 if room == "numba" else 0.8  # Numba's kernels are for float32
+    fewest = 0.2 if (name, room) == ("adamw", "numba") else 0.8  # not in one piece
     taken = asked[False] / asked.total()
     assert taken >= fewest, f"the kernel takes {taken:.0%} of the calls, and not {fewest:.0%}"
 

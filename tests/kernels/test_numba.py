@@ -1,14 +1,17 @@
 """What the compiled loops promise besides the results of their formulas (test_kernels.py)."""
 
+import math
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 
-from tinyattn import Tensor, ops
+from tinyattn import Tensor, formulas, ops
 from tinyattn.dispatch import KERNELS, choose
+from tinyattn.nn import Parameter
 from tinyattn.rng import DropoutRNG
+from tinyattn.training import AdamW
 
 pytest.importorskip("numba")
 
@@ -66,6 +69,37 @@ def test_attention_drops_the_same_weights_as_numpy() -> None:
     ]
     np.testing.assert_array_equal(*(w == 0 for w in weights))
     np.testing.assert_allclose(*weights, atol=1e-6)
+
+
+def test_a_long_sum_keeps_its_digits() -> None:
+    """As long as a cache may be; the values of all keys are about 1."""
+    v = np.random.default_rng(0).uniform(0.9, 1.1, (1, 1, 40_000, 4)).astype(np.float32)
+    q, k = np.zeros((1, 1, 1, 4), np.float32), np.zeros_like(v)
+    y = ops.attention(Tensor(q), Tensor(k), Tensor(v)).numpy()
+    np.testing.assert_allclose(y[0, 0, 0], v[0, 0].mean(axis=0, dtype=np.float64), rtol=1e-6)
+
+
+def test_adamw_takes_a_whole_number_and_small_rates() -> None:
+    w = Parameter(np.ones(3, np.float32))
+    for decay, wanted in ((0, 1.0), (1, math.exp(-3e-4))):
+        w.data = np.ones(3, np.float32)
+        rule = AdamW([("w", w)], weight_decay=decay, decays=lambda parameter: True)
+        for _ in range(300):
+            w.grad = np.zeros(3, np.float32)
+            rule.step(1e-6)
+        np.testing.assert_allclose(1 - w.numpy(), 1 - wanted, rtol=0.05)
+
+
+def test_one_query_has_the_gradients_of_its_formula() -> None:
+    rng = np.random.default_rng(0)
+    shapes = (2, 3, 1, 8), (2, 3, 9, 8), (2, 3, 9, 4)
+    arrays = [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+    leaves, others = ([Tensor(a, requires_grad=True) for a in arrays] for _ in range(2))
+    ops.attention(*leaves).sum().backward()
+    with formulas("attention"):
+        ops.attention(*others).sum().backward()
+    for leaf, other in zip(leaves, others, strict=True):
+        np.testing.assert_allclose(leaf.grad, other.grad, atol=1e-6)
 
 
 def test_one_query_reads_keys_and_values_where_they_are() -> None:

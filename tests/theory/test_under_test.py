@@ -6,6 +6,7 @@ import pkgutil
 import sys
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from importlib.util import find_spec
 from inspect import getattr_static
 from types import FunctionType
 from typing import Any
@@ -19,7 +20,7 @@ from tinyattn.nn import Module
 from tinyattn.theory import CHECKS, Check, Lab
 
 for module in pkgutil.walk_packages(tinyattn.__path__, "tinyattn."):
-    if not module.name.endswith("__main__"):
+    if not module.name.endswith(("__main__", *["numba.loops"] * (find_spec("numba") is None))):
         importlib.import_module(module.name)
 MODULES = [module for name, module in sys.modules.items() if name.startswith("tinyattn.")]
 

@@ -31,6 +31,8 @@ class Features(click.ParamType[frozenset[str]]):
         for name in names:
             if name.removeprefix("-") not in FEATURES:
                 self.fail(f"there is no feature {name!r}{nearest(name, sorted(FEATURES))}")
+        if len({name.startswith("-") for name in names}) > 1:
+            self.fail("give either what it supports, or what it does not (with - before each name)")
         without = {name[1:] for name in names if name.startswith("-")}
         return (EXPECTED if without else frozenset(names)) - without
 
@@ -89,7 +91,8 @@ def check(
         f = getattr(made, name, None)
         if not callable(f):
             there = [key for key, value in vars(made).items() if callable(value)]
-            raise ValueError(f"{module} has no function {name!r}{nearest(name, there)}")
+            hint = nearest(name, there) if there else "; it has no functions"
+            raise ValueError(f"{module} has no function {name!r}{hint}")
     with wrong("--arrays"), Progress() as bar:
         bar.start(0, len(LAWS))
         found = check_attention(f, supports, arrays=arrays, mask=mask, no_key=no_key,

@@ -82,6 +82,7 @@ class Called:
         keywords: what it got besides, with the mask in its own meaning.
         allowed: the mask of all that is masked, True = may attend.
         got: what it returned.
+        no_key: what is right for a query without an allowed key, one of NO_KEY.
     """
 
     library: Library
@@ -89,12 +90,17 @@ class Called:
     keywords: dict[str, Any]
     allowed: np.ndarray | None
     got: np.ndarray
+    no_key: str
 
     @property
     def right(self) -> np.ndarray:
         """What it should have returned."""
         scale = self.keywords.get("scale")
         y: np.ndarray = FORMULAS["attention"](np, *self.arrays, self.allowed, scale=scale)[0]
+        if self.allowed is not None and self.no_key != "zeros":
+            mean = self.arrays[2].mean(axis=-2, keepdims=True)
+            without = ~self.allowed.any(axis=-1, keepdims=True)
+            y = np.where(without, mean if self.no_key == "mean" else np.nan, y)
         return y
 
 
@@ -172,7 +178,10 @@ class Implementation:
             factor, scale = scale * max(1, D) ** 0.5, None
             q = q * factor
         masked = _with_causal(allowed, causal, T, S, self.conventions)
+        if masked is not None:
+            masked = np.broadcast_to(masked, (*lead, T, S))
         arrays = (q, k, v)
+        kept = tuple(a.copy() for a in arrays)  # f may change its inputs
         (y,) = self._each(arrays, allowed, masked, partial(self._output, options))
 
         def gradients(g: np.ndarray) -> Any:
@@ -180,7 +189,7 @@ class Implementation:
                 gradients_of = partial(self._gradients, options)
                 made = self._each((*arrays, g), allowed, masked, gradients_of)
             else:
-                made = FORMULAS["attention"](np, *arrays, masked, scale=scale)[1](g)
+                made = FORMULAS["attention"](np, *kept, masked, scale=scale)[1](g)
             return made[0] * factor, made[1], made[2], None
 
         return y, gradients
@@ -208,7 +217,7 @@ class Implementation:
         keywords = self._keywords(allowed, options)
         kept = tuple(a.copy() for a in given)  # the function may change its inputs
         y = self.library.get(self.f(*map(self.library.put, given), **self._put(keywords)))
-        self.calls.append(Called(self.library, kept, keywords, masked, y))
+        self.calls.append(Called(self.library, kept, keywords, masked, y, self.conventions.no_key))
         return (y if self.can("float64") else y.astype(arrays[0].dtype),)
 
     def _gradients(self, options: Any, arrays: Any, allowed: Any, masked: Any) -> Any:

@@ -6,8 +6,11 @@ breaks it. The law itself draws the arrays.
 
 from __future__ import annotations
 
+import re
 import time
+import traceback
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +20,7 @@ from hypothesis.errors import HypothesisException
 
 from tinyattn.check.implementation import Called, Implementation
 from tinyattn.check.strategies import of_values
-from tinyattn.theory.conventions import Unsupported
+from tinyattn.theory.conventions import FEATURES, Unsupported
 from tinyattn.theory.finding import rounding, shown
 from tinyattn.theory.lab import Lab
 from tinyattn.theory.law import Law
@@ -129,7 +132,7 @@ def check_law(law: Law, implementation: Implementation, *, examples: int = 40) -
         except HypothesisException:
             raise
         except Exception as error:  # whatever the attention under test raises
-            text = f"{type(error).__name__}: {error}"
+            text = _about(error, implementation.f)
         else:
             tried += 1
             if finding.holds:
@@ -150,6 +153,18 @@ def check_law(law: Law, implementation: Implementation, *, examples: int = 40) -
     state = "broken" if worst else "holds" if tried else "left out"
     why = ", ".join(sorted(missing)) if state == "left out" else ""
     return Checked(law, state, time.perf_counter() - began, why, worst)
+
+
+def _about(error: Exception, f: Any) -> str:
+    """An exception, with the line of the function in which it occurred, and what may help."""
+    text = f"{type(error).__name__}: {error}"
+    file = getattr(getattr(f, "__code__", None), "co_filename", None)
+    lines = [place.lineno for place in traceback.extract_tb(error.__traceback__)
+             if place.filename == file]  # fmt: skip
+    keyword = re.search(r"unexpected keyword argument '(\w+)'", text)
+    if keyword and keyword[1] in FEATURES:
+        text += f"; if it has no {keyword[1]}, leave {keyword[1]} out of what it supports"
+    return f"{text} (line {lines[-1]} of {Path(file or '').name})" if lines else text
 
 
 def _first_wrong(calls: list[Called]) -> Called | None:

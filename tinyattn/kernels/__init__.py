@@ -2,7 +2,7 @@
 
 The package works without this folder: then the formulas compute everything (dispatch.py). The
 kernels in `cpu` work on tiles that fit the cache of a core, and reuse buffers; those in `cuda` run
-programs on a GPU.
+programs on a GPU; those in `numba` are compiled loops for the CPU.
 """
 
 from tinyattn.kernels import cpu, cuda, numba

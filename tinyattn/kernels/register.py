@@ -17,7 +17,7 @@ def kernel(name: str, device: str, why_not: Function | None = None) -> Callable[
     Args: why_not: function of the same arguments; returns why the kernel cannot take them, or "".
         It depends on shapes, dtypes, strides and options only, so that equal calls are computed
         in the same way.
-    A kernel of the device "numba" is registered only if Numba is installed.
+        device: or "numba"; then the kernel is registered only if Numba is installed.
     Raises: ValueError if the formula has a kernel on this device already.
     """
 

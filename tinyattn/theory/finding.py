@@ -51,7 +51,7 @@ def equal(what: str, got: Any, wanted: Any, within: float = EXACT) -> Finding:
     if a.shape != b.shape:
         return Finding(False, f"shape of {what} = {a.shape} instead of {b.shape}", _named(what, a))
     holds = bool((np.abs(a - b) <= within).all())  # never with NaN
-    text = _is(what, a) + ("" if holds else f" instead of {shown(b)}")
+    text = _is(what, a) + ("" if holds else f" instead of {shown(b)}{_difference(a, b)}")
     return Finding(holds, text, _named(what, a))
 
 
@@ -61,6 +61,7 @@ def at_most(what: str, got: Any, bound: Any, within: float = EXACT) -> Finding:
     a, b = _plain(got), _plain(bound)
     holds = bool((a <= b + within).all())
     text = f"{_is(what, a)} {'≤' if holds else 'not ≤'} {_bound(b)}"
+    text += "" if holds else _difference(a, b)
     return Finding(holds, text, _named(what, a))
 
 
@@ -70,6 +71,7 @@ def at_least(what: str, got: Any, bound: Any, within: float = EXACT) -> Finding:
     a, b = _plain(got), _plain(bound)
     holds = bool((a >= b - within).all())
     text = f"{_is(what, a)} {'≥' if holds else 'not ≥'} {_bound(b)}"
+    text += "" if holds else _difference(a, b)
     return Finding(holds, text, _named(what, a))
 
 
@@ -118,6 +120,13 @@ def _is(what: str, value: np.ndarray) -> str:
     text = shown(value)
     joined = what.endswith((":", ",", " is")) or text.startswith("of shape")
     return f"{what} {text}" if joined else f"{what} = {text}"
+
+
+def _difference(a: np.ndarray, b: np.ndarray) -> str:
+    """The largest difference, if the numbers are the same to the digits that are shown."""
+    largest = np.abs(a - b).max(initial=0)
+    alike = shown(a) == shown(b) and np.isfinite(largest)
+    return f" (the largest difference is {largest:.2g})" if alike else ""
 
 
 def _bound(value: np.ndarray) -> str:

@@ -21,7 +21,7 @@ from tinyattn.ops.reduce import unit_of
 def layer_norm(xp: Any, x: Array, gain: Array, bias: Array, *, eps: float = 1e-5) -> Any:
     """`ops.layer_norm`, also for rows whose squares overflow or vanish."""
     C = x.shape[-1]
-    rows = x.reshape(-1, C)
+    rows = x.reshape(math.prod(x.shape[:-1]), C)
     h, y = xp.empty_like(rows), xp.empty_like(rows)
     r = xp.empty((len(rows), 1), dtype=x.dtype)
     average = xp.full((C, 1), 1 / C, dtype=x.dtype)
@@ -32,7 +32,7 @@ def layer_norm(xp: Any, x: Array, gain: Array, bias: Array, *, eps: float = 1e-5
         y_part += bias
 
     def vjp(g: Array) -> tuple[Array, Array, Array]:
-        g = g.reshape(-1, C)
+        g = g.reshape(rows.shape)
         dx, dgain, dbias = xp.empty_like(h), xp.zeros_like(gain), xp.zeros_like(bias)
         weights = gain[:, None] * average
         for part in parts:

@@ -16,7 +16,7 @@ def _why_not(
     beta1: float, beta2: float, eps: float,
 ) -> str:  # fmt: skip
     """Needs float32 arrays in one piece."""
-    arrays = [w, g, m, v] + [decay] * (not isinstance(decay, float))
+    arrays = [w, g, m, v] + [decay] * isinstance(decay, np.ndarray)
     fit = all(a.dtype == np.float32 and a.flags.c_contiguous for a in arrays)
     return "" if fit and all(a.size == w.size for a in arrays) else "not float32 in one piece"
 
@@ -30,7 +30,7 @@ def adamw(
     from tinyattn.kernels.numba import loops
 
     correct = math.sqrt(1 - beta2**t)
-    shrink = np.asarray(1 - lr * decay, np.float32)
+    shrink = np.atleast_1d(np.asarray(lr * decay, np.float32))
     loops.adamw_step(
         *(a.reshape(-1) for a in (w, g, m, v)), np.float32(lr * correct / (1 - beta1**t)),
         np.float32(eps * correct), shrink.reshape(-1),

@@ -24,7 +24,7 @@ def _why_not(
     scale: float | None = None, dropout: float = 0.0, dropout_rng: DropoutRNG | None = None,
 ) -> str:  # fmt: skip
     """Needs float32."""
-    return "" if q.dtype == np.float32 else "not float32"
+    return "" if q.dtype == k.dtype == v.dtype == np.float32 else "not float32"
 
 
 @kernel("attention", "numba", _why_not)
@@ -104,8 +104,8 @@ def _by_tiles(
         if drops is None:
             return weights
         used = np.empty_like(weights)
-        loops.thin(weights, rows[part][..., keys].reshape(-1), least[part][..., keys].reshape(-1),
-                   queries.start, key, used)  # fmt: skip
+        drawn = (a[part][..., keys].reshape(-1) for a in (rows, least))
+        loops.drop_weights(weights, *drawn, queries.start, key, used)
         return used
 
     for part, queries, tiles in pairs.tiles():
@@ -118,7 +118,9 @@ def _by_tiles(
         sums = np.zeros((*lead, Q, E), dtype=q.dtype)
         for keys in tiles:
             x = scores(part, queries, keys, q_transposed)
-            loops.rise(x, pairs.ahead(queries, keys), largest, total, sums.reshape(N, Q, E))
+            loops.online_softmax(
+                x, pairs.ahead(queries, keys), largest, total, sums.reshape(N, Q, E)
+            )
             shape = (*lead, x.shape[-2], Q)
             used = thinned(x, part, keys, queries).reshape(shape)
             sums += np.matmul(transposed(used), v[part][..., keys, :])

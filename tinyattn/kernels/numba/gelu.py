@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from tinyattn.backend import Array
-from tinyattn.kernels.cpu.gelu import lower_tail
+from tinyattn.kernels.cpu.gelu import CDF, FAR, LOW, lower_tail
 from tinyattn.kernels.register import kernel
+
+POLYNOMIAL = tuple(np.float32(c) for c in CDF)
 
 
 def _why_not(xp: Any, x: Array, *, exact: bool = True) -> str:
@@ -24,6 +26,11 @@ def gelu(xp: Any, x: Array, *, exact: bool = True) -> Any:
     x = np.asarray(x, order="C")
     y, slope = np.empty_like(x), np.empty_like(x)
     flat = x.reshape(-1), y.reshape(-1), slope.reshape(-1)
-    if (loops.gelu_exact if exact else loops.gelu_tanh)(*flat):
+    low = np.float32(LOW)
+    if (
+        loops.gelu_exact(*flat, POLYNOMIAL, np.float32(FAR), low)
+        if exact
+        else loops.gelu_tanh(*flat, low)
+    ):
         lower_tail(xp, exact, *flat)
     return y, (lambda g: g * slope,)

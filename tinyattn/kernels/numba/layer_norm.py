@@ -16,7 +16,8 @@ TINY = float(np.finfo(np.float32).tiny / np.finfo(np.float32).eps)
 
 def _why_not(xp: Any, x: Array, gain: Array, bias: Array, *, eps: float = 1e-5) -> str:
     """Needs float32."""
-    return "" if x.dtype == gain.dtype == bias.dtype == np.float32 else "not float32"
+    fits = x.dtype == gain.dtype == bias.dtype == np.float32 and x.size
+    return "" if fits else "not float32, or empty"
 
 
 @kernel("layer_norm", "numba", _why_not)

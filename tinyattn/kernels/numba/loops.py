@@ -1,7 +1,8 @@
 """Engine room, Numba: the compiled loops. They read as the formulas do for one element.
 
-Numba compiles a function at its first call and keeps the machine code on disk. All numbers are
-float32. The loops run without the interpreter's lock, so threads do not wait for each other.
+Numba compiles a function at its first call, and keeps the machine code on disk if it may write
+there. Numbers with a point are float32. The loops run without the interpreter's lock, so threads do
+not wait for each other.
 """
 
 from __future__ import annotations
@@ -11,24 +12,34 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from tinyattn.kernels.cpu.gelu import CDF, FAR, LOW
-
 f32, i32, u32 = np.float32, np.int32, np.uint32
 
-# `contract` allows fused multiply-adds, `nsz` to ignore the sign of 0, `reassoc` sums in another
-# order, which vectors need. NaN and ∞ stay what they are.
-loop = njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "nsz"})
-summing = njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "nsz", "reassoc"})
-inlined = njit(inline="always", error_model="numpy", fastmath={"contract", "nsz"})
+FAST = {"contract", "nsz"}  # fused multiply-adds; the sign of 0 is ignored, but NaN and ∞ are not
+inlined = njit(inline="always", error_model="numpy", fastmath=FAST)
 
-C6, C5, C4, C3, C2, C1, C0 = (f32(c) for c in CDF)
+
+def compiled(fastmath: set[str]) -> Any:
+    """A decorator for loops. Without a folder to write to, they are compiled in each process."""
+
+    def decorator(function: Any) -> Any:
+        try:
+            return njit(nogil=True, cache=True, error_model="numpy", fastmath=fastmath)(function)
+        except RuntimeError:  # no folder for the machine code
+            return njit(nogil=True, error_model="numpy", fastmath=fastmath)(function)
+
+    return decorator
+
+
+loop = compiled(FAST)
+summing = compiled(FAST | {"reassoc"})  # sums in any order, which vectors need
+
+# Numba keeps the machine code until this file changes: so numbers of other files are arguments.
 LOG2_E, LN2_HIGH, LN2_LOW = f32(1.44269504), f32(0.693359375), f32(-2.12194440e-4)
 # eʳ ≈ 1 + r + r²·(E2 + E3·r + ..) on |r| ≤ ½ ln 2: a least-squares fit on 1,500 Chebyshev nodes,
 # reweighted until the largest relative errors were equal, 3e-9.
 E2, E3, E4 = f32(4.999999345e-01), f32(1.666652063e-01), f32(4.166838809e-02)
 E5, E6 = f32(8.368717086e-03), f32(1.381459665e-03)
-LEAST = f32(-105.0)
-"""Its exponential is 0 in float32."""
+LEAST = f32(-105.0)  # its exponential is 0 in float32
 
 
 @inlined
@@ -57,23 +68,24 @@ def power_of_two(k: Any) -> Any:
 
 
 @loop
-def gelu_exact(x: Any, y: Any, slope: Any) -> bool:
-    """y = x·Φ(x), slope = Φ(x) + x·φ(x). Returns: whether an x is below LOW, or NaN."""
+def gelu_exact(x: Any, y: Any, slope: Any, cdf: Any, far: Any, low: Any) -> bool:
+    """y = x·Φ(x), slope = Φ(x) + x·φ(x); `cdf` gives Φ on ±far. Returns: if some x is below low."""
+    c6, c5, c4, c3, c2, c1, c0 = cdf
     some_low = False
     for i in range(x.size):
-        near = min(max(x[i], f32(-FAR)), f32(FAR))
+        near = min(max(x[i], -far), far)
         square = near * near
-        u = ((((((C6 * square + C5) * square + C4) * square + C3) * square + C2) * square + C1)
-             * square + C0) * near  # fmt: skip
+        u = ((((((c6 * square + c5) * square + c4) * square + c3) * square + c2) * square + c1)
+             * square + c0) * near  # fmt: skip
         share = f32(1) / (f32(1) + exponential(f32(-2) * u))
         y[i] = x[i] * share
         slope[i] = share + near * f32(0.398942280) * exponential(f32(-0.5) * square)
-        some_low |= not x[i] >= f32(LOW)
+        some_low |= not x[i] >= low
     return some_low
 
 
 @loop
-def gelu_tanh(x: Any, y: Any, slope: Any) -> bool:
+def gelu_tanh(x: Any, y: Any, slope: Any, low: Any) -> bool:
     """y = x·s, s = σ(2u), u = cx + dx³; slope = s + 2x·s(1 - s)·(c + 3dx²). See `gelu_exact`."""
     c, d = f32(0.7978845608), f32(0.03567740814)
     some_low = False
@@ -84,7 +96,7 @@ def gelu_tanh(x: Any, y: Any, slope: Any) -> bool:
         share = f32(1) / (f32(1) + e)
         y[i] = x[i] * share
         slope[i] = share + f32(2) * near * share * (e * share) * (c + f32(3) * d * near * near)
-        some_low |= not x[i] >= f32(LOW)
+        some_low |= not x[i] >= low
     return some_low
 
 
@@ -117,15 +129,15 @@ def layer_norm_slopes(g: Any, h: Any, r: Any, gain: Any, dx: Any, dgain: Any, db
     """dx = r·(g' - mean g' - h·mean g'h) with g' = g·gain; dgain = Σ g·h, dbias = Σ g."""
     C = g.shape[1]
     for i in range(g.shape[0]):
-        mean, along = f32(0), f32(0)
+        mean, mean_gh = f32(0), f32(0)
         for j in range(C):
             dgain[j] += g[i, j] * h[i, j]
             dbias[j] += g[i, j]
             mean += g[i, j] * gain[j]
-            along += g[i, j] * gain[j] * h[i, j]
-        mean, along = mean / f32(C), along / f32(C)
+            mean_gh += g[i, j] * gain[j] * h[i, j]
+        mean, mean_gh = mean / f32(C), mean_gh / f32(C)
         for j in range(C):
-            dx[i, j] = r[i] * (g[i, j] * gain[j] - mean - h[i, j] * along)
+            dx[i, j] = r[i] * (g[i, j] * gain[j] - mean - h[i, j] * mean_gh)
 
 
 @loop
@@ -133,12 +145,16 @@ def adamw_step(
     w: Any, g: Any, m: Any, v: Any, lr: Any, eps: Any, shrink: Any, beta1: Any, rest1: Any,
     beta2: Any, rest2: Any,
 ) -> None:  # fmt: skip
-    """One step of AdamW; rest = 1 - beta in float64; shrink = 1 - learning rate · decay, one number
-    or one for each w."""
+    """One step of AdamW.
+
+    Args: lr, eps: corrected for the bias of m and v; rest1, rest2: 1 - beta1, 1 - beta2;
+        shrink: learning rate · decay, one number or one for each w.
+    """
     for i in range(w.size):
         m[i] = beta1 * m[i] + rest1 * g[i]
         v[i] = beta2 * v[i] + rest2 * g[i] * g[i]
-        w[i] = w[i] * shrink[i if shrink.size > 1 else 0] - lr * m[i] / (np.sqrt(v[i]) + eps)
+        decay = shrink[i if shrink.size > 1 else 0] * w[i]
+        w[i] -= decay + lr * m[i] / (np.sqrt(v[i]) + eps)
 
 
 # Dropout -------------------------------------------------------------------------------------
@@ -171,7 +187,7 @@ def drop(x: Any, rows: Any, least: Any, key: Any, scale: Any, y: Any) -> None:
 
 
 @loop
-def rise(x: Any, ahead: Any, largest: Any, total: Any, sums: Any) -> None:
+def online_softmax(x: Any, ahead: Any, largest: Any, total: Any, sums: Any) -> None:
     """The online softmax: x becomes exp(x - m), and total its sum over all keys so far.
 
     Shapes: x (N, K, Q), largest m and total (N, Q), sums of weighted values (N, Q, E)
@@ -206,7 +222,7 @@ def rise(x: Any, ahead: Any, largest: Any, total: Any, sums: Any) -> None:
 
 @loop
 def weigh(x: Any, ahead: Any, log_total: Any) -> None:
-    """x becomes the weights exp(x - ln Σ exp x), 0 for masked pairs; see `rise`."""
+    """x becomes the weights exp(x - ln Σ exp x), 0 for masked pairs; see `online_softmax`."""
     N, K, Q = x.shape
     for n in range(N):
         for i in range(K):
@@ -218,7 +234,7 @@ def weigh(x: Any, ahead: Any, log_total: Any) -> None:
 
 
 @loop
-def thin(x: Any, rows: Any, least: Any, column: Any, key: Any, y: Any) -> None:
+def drop_weights(x: Any, rows: Any, least: Any, column: Any, key: Any, y: Any) -> None:
     """y = x where dropout keeps an element, else 0. Shapes: x, y (N, K, Q), rows, least (N·K)."""
     N, K, Q = x.shape
     skip = column % 4
@@ -241,6 +257,9 @@ def slopes_of_scores(ds: Any, used: Any, p: Any, inner: Any) -> None:
                 ds[n, i, j] = ds[n, i, j] * used[n, i, j] - p[n, i, j] * inner[n, j]
 
 
+BLOCK = 256  # terms of a sum; a longer one would lose digits
+
+
 @summing
 def one_query(
     q: Any, k: Any, v: Any, k_steps: Any, v_steps: Any, S: Any, scale: Any, y: Any
@@ -248,19 +267,19 @@ def one_query(
     """Attention of one query in each head to S keys, as when a token is generated.
 
     Shapes: q (B, H, D), y (B, H, E), rows of keys k (R, D) and of values v (R', E)
-    Args:   steps: how many rows lie between two sequences, and between two heads.
+    Args:   k_steps, v_steps: how many rows lie between two sequences, and between two heads.
     """
     B, H, D = q.shape
-    p = np.empty(S, np.float32)
+    p, part = np.empty(S, np.float32), np.empty(y.shape[2], np.float32)
     for b in range(B):
         for h in range(H):
-            one, found = q[b, h], y[b, h]
+            query, output = q[b, h], y[b, h]
             row = b * k_steps[0] + h * k_steps[1]
             largest = f32(-np.inf)
             for i in range(S):
                 score, key = f32(0), k[row + i]
                 for d in range(D):
-                    score += one[d] * key[d]
+                    score += query[d] * key[d]
                 p[i] = score * scale
                 largest = max(largest, p[i])
             largest = largest if largest > -np.inf else f32(0)
@@ -268,9 +287,13 @@ def one_query(
             for i in range(S):
                 p[i] = exponential(p[i] - largest)
                 total += p[i]
-            found[:] = 0
+            output[:] = 0
             row = b * v_steps[0] + h * v_steps[1]
-            for i in range(S):
-                weight, value = p[i] / total, v[row + i]
-                for e in range(value.size):
-                    found[e] += weight * value[e]
+            for start in range(0, S, BLOCK):
+                part[:] = 0
+                for i in range(start, min(start + BLOCK, S)):
+                    weight, value = p[i] / total, v[row + i]
+                    for e in range(part.size):
+                        part[e] += weight * value[e]
+                for e in range(part.size):
+                    output[e] += part[e]

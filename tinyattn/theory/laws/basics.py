@@ -13,7 +13,16 @@ import numpy as np
 from tinyattn import ops
 from tinyattn.rng import DropoutRNG
 from tinyattn.tensor import Tensor
-from tinyattn.theory.finding import NEARLY, Finding, at_least, at_most, equal, every, fact
+from tinyattn.theory.finding import (
+    NEARLY,
+    Finding,
+    at_least,
+    at_most,
+    equal,
+    every,
+    fact,
+    shown,
+)
 from tinyattn.theory.lab import Lab, OneOf, Real, Whole, by_hand
 from tinyattn.theory.law import law, structural_law
 from tinyattn.theory.laws.attention import (
@@ -138,9 +147,11 @@ def without_a_key_all_is_zero(lab: Lab, lead: tuple[int, ...], T: int, S: int) -
     allowed[..., 0, :] = False
     g[..., 0, :] = 0
     if (other := lab.conventions.no_key) != "zeros":
-        mean = x.v.mean(axis=-2) if other == "mean" else np.full(x.v[..., 0, :].shape, np.nan)
         found = output(lab, x.but(allowed=allowed))[..., 0, :]
-        return equal("y of this query", np.nan_to_num(found, nan=-99), np.nan_to_num(mean, nan=-99))
+        if other == "mean":
+            return equal("y of this query", found, x.v.mean(axis=-2))
+        text = f"y of this query = {shown(found)}"
+        return fact(np.isnan(found).all(), text, f"{text} instead of NaN")
     y, dq, *rest = run(lab, x.but(allowed=allowed))
     wanted = run(lab, x.but(allowed=allowed, g=g))[2:]
     return every(
