@@ -89,7 +89,7 @@ def details(now: Found) -> Iterator[str]:
         yield f"### {now['package']}, `{now['name']}`: {law['law']}"
         yield textwrap.fill(f"{law['statement']}. Here: {law['found'].partition(';')[0]}.", 100)
         if law["code"]:
-            yield f"```python\n{law['code']}\n```"
+            yield f"```text\n{law['code']}\n```"
         yield textwrap.fill(NOTES.get((now["package"], law["law"]), "Not looked into yet."), 100)
 
 

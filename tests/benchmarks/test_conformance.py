@@ -36,7 +36,7 @@ def test_a_broken_law_has_its_code_and_what_was_found(bench: SimpleNamespace) ->
     title, text, code, note = bench.conformance.details(result("2", BROKEN))
     assert title == "### torch, `sdpa`: empty_axes"
     assert text == "Empty axes are allowed. Here: an error."
-    assert code == "```python\nprint(1)\n```"
+    assert code == "```text\nprint(1)\n```"
     assert note == "It is documented."
     del bench.conformance.NOTES[("torch", "empty_axes")]
 

@@ -130,6 +130,7 @@ def noise_moves_weights(lab: Lab, n: int, c1: float, c2: float, x: float, delta:
      n=Whole(2, 8), M=Real(0, 30), delta=Real(0, 1))  # fmt: skip
 def one_head_has_a_window(lab: Lab, n: int, M: float, delta: float) -> Finding:
     """|c - ½(v_a + v_b)| ≤ diam(V)·((n - 2)/(n - 2 + 2e^M) + tanh(Mδ/√2)), if |k_i - μ_i| ≤ δ."""
+    lab.conventions.needs("float64")
     means, values = lab.orthonormal(n), lab.normal(n, 3)
     query, v = averaging_query(means, [0, 1], M), values.numpy()
     outputs = [

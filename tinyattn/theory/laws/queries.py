@@ -198,6 +198,7 @@ def any_subset_averages(lab: Lab, n: int, part: float, beta: float) -> Finding:
 @law("08_averaging", ops.attention, n=Whole(2, 8), M=Real(0, 20))
 def equal_weights_need_a_right_angle(lab: Lab, n: int, M: float) -> Finding:
     """For any keys, α_a = α_b if and only if q ⟂ k_a - k_b, since ln(α_a/α_b) = q·(k_a - k_b)."""
+    lab.conventions.needs("float64")
     keys, query = lab.normal(n, 4), M * lab.normal(4)
     apart = keys[0] - keys[1]
     along = ops.matmul(query, apart) / ops.matmul(apart, apart)

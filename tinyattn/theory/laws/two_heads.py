@@ -148,6 +148,7 @@ def each_head_keeps_a_lead(lab: Lab, n: int, M: float, delta: float) -> Finding:
 
     α_a in the first head, and α_b in the second, is at least 1/(1 + (n - 1)e^-lead).
     """
+    lab.conventions.needs("float64")
     means, found = lab.orthonormal(n), []
     exact = weight_bounds(M * (1 - 2 * delta), n)[0]
     for j in (0, 1):
