@@ -39,15 +39,22 @@ def head_mask(mask: Any) -> Any:
     return mask.reshape(math.prod(lead), 1, T, S)
 
 
-def dot_product(
-    q: Array, k: Array, v: Array, mask: Any = None, causal: bool = False, scale: Any = None
+def of_equal_widths(
+    attention: Any, q: Array, k: Array, v: Array, mask: Any, causal: bool, scale: Any
 ) -> Array:
-    """jax.nn.dot_product_attention, which wants equal widths."""
+    """The output of an attention of four axes that wants equal widths."""
     (*lead, T, D), E = q.shape, v.shape[-1]
     scale = max(1, D) ** -0.5 if scale is None else scale
     q, k, v = (one_head(wider(x, max(D, E))) for x in (q, k, v))
-    y = jax.nn.dot_product_attention(q, k, v, mask=head_mask(mask), is_causal=causal, scale=scale)
+    y = attention(q, k, v, mask=head_mask(mask), is_causal=causal, scale=scale)
     return y.reshape(*lead, T, max(D, E))[..., :E]
+
+
+def dot_product(
+    q: Array, k: Array, v: Array, mask: Any = None, causal: bool = False, scale: Any = None
+) -> Array:
+    """jax.nn.dot_product_attention."""
+    return of_equal_widths(jax.nn.dot_product_attention, q, k, v, mask, causal, scale)
 
 
 def linen(q: Array, k: Array, v: Array, mask: Any = None) -> Array:
@@ -62,12 +69,7 @@ def keras_ops(
     q: Array, k: Array, v: Array, mask: Any = None, causal: bool = False, scale: Any = None
 ) -> Array:
     """keras.ops.dot_product_attention."""
-    (*lead, T, D), E = q.shape, v.shape[-1]
-    scale = max(1, D) ** -0.5 if scale is None else scale
-    q, k, v = (one_head(wider(x, max(D, E))) for x in (q, k, v))
-    y = keras.ops.dot_product_attention(q, k, v, mask=head_mask(mask), is_causal=causal,
-                                        scale=scale)  # fmt: skip
-    return y.reshape(*lead, T, max(D, E))[..., :E]
+    return of_equal_widths(keras.ops.dot_product_attention, q, k, v, mask, causal, scale)
 
 
 def keras_layer(q: Array, k: Array, v: Array, mask: Any = None, causal: bool = False) -> Array:

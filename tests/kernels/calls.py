@@ -309,10 +309,11 @@ def attention(d: Drawing) -> Call:
     D, E = d.one_of(1, 3, 8), d.one_of(1, 2, 5)
     lead = d.one_of(1, 2, 3), d.one_of(1, 2)
     leads: tuple[Shape, ...] = (lead, lead, lead)
-    if d.seldom():
-        leads = d.one_of(((), (), ()), ((2,), (2,), (2,)), ((2, 1), (1, 3), (3,)))
-    if d.seldom():
-        T, S, D = d.one_of((0, S, D), (T, 0, D), (T, S, 0))
+    if d.seldom():  # one of the two, so that a kernel of four axes takes most calls
+        if d.one_of(False, True):
+            leads = d.one_of(((), (), ()), ((2,), (2,), (2,)), ((2, 1), (1, 3), (3,)))
+        else:
+            T, S, D = d.one_of((0, S, D), (T, 0, D), (T, S, 0))
     shapes = (*leads[0], T, D), (*leads[1], S, D), (*leads[2], S, E)
     sharp = d.one_of(1.0, 1e-3, 30.0)  # scores of several hundreds
     q, k, v = (d.numbers(s, c) for s, c in zip(shapes, (sharp, sharp, None), strict=True))

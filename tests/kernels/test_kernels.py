@@ -99,9 +99,7 @@ def test_a_kernel_gives_the_results_of_its_formula(name: str, room: str) -> None
             check_call(name, run, device, call)
 
     settings(max_examples=2 * settings().max_examples)(given(CASES[name])(holds))()
-    fewest = 0.2 if (name, room) == ("adamw", "numba") else 0.7  # others: not in one piece
-    taken = asked[False] / asked.total()
-    assert taken >= fewest, f"the kernel takes {taken:.0%} of the calls, and not {fewest:.0%}"
+    assert asked[False] >= 4 * asked[True], "fewer than 4 of 5 calls are taken by the kernel"
 
 
 @pytest.mark.parametrize("name", sorted({name for name, _ in TABLE}))

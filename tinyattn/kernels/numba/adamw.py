@@ -15,10 +15,10 @@ def _why_not(
     xp: Any, w: Array, g: Array, m: Array, v: Array, *, t: int, lr: float, decay: Array | float,
     beta1: float, beta2: float, eps: float,
 ) -> str:  # fmt: skip
-    """Needs float32 arrays in one piece."""
+    """Needs float32."""
     arrays = [w, g, m, v] + [decay] * isinstance(decay, np.ndarray)
-    fit = all(a.dtype == np.float32 and a.flags.c_contiguous for a in arrays)
-    return "" if fit and all(a.size == w.size for a in arrays) else "not float32 in one piece"
+    fit = all(a.dtype == np.float32 and a.shape == w.shape for a in arrays)
+    return "" if fit else "not float32, or of other shapes"
 
 
 @kernel("adamw", "numba", _why_not)
@@ -31,8 +31,12 @@ def adamw(
 
     correct = math.sqrt(1 - beta2**t)
     shrink = np.atleast_1d(np.asarray(lr * decay, np.float32))
+    pieces = [np.ascontiguousarray(a).reshape(-1) for a in (w, g, m, v)]
     loops.adamw_step(
-        *(a.reshape(-1) for a in (w, g, m, v)), np.float32(lr * correct / (1 - beta1**t)),
+        *pieces, np.float32(lr * correct / (1 - beta1**t)),
         np.float32(eps * correct), shrink.reshape(-1),
         *(np.float32(number) for beta in (beta1, beta2) for number in (beta, 1 - beta)),
     )  # fmt: skip
+    for a, piece in zip((w, m, v), (pieces[0], *pieces[2:]), strict=True):
+        if not a.flags.c_contiguous:  # the loop has changed a copy
+            a[...] = piece.reshape(a.shape)
