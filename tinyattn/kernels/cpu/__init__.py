@@ -4,8 +4,8 @@
 attention where elements are not finite.
 """
 
-from tinyattn.kernels.cpu import attention, dropout, embedding, gelu, layer_norm, linear, sums
-from tinyattn.kernels.cpu import optimizers
+from tinyattn.kernels.cpu import attention, cross_entropy, dropout, embedding, gelu, layer_norm
+from tinyattn.kernels.cpu import linear, optimizers, sums
 
-__all__ = ["attention", "dropout", "embedding", "gelu", "layer_norm", "linear", "optimizers",
-           "sums"]  # fmt: skip
+__all__ = ["attention", "cross_entropy", "dropout", "embedding", "gelu", "layer_norm", "linear",
+           "optimizers", "sums"]  # fmt: skip
