@@ -10,10 +10,10 @@ import os
 import shutil
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import modules
 import numpy as np
 import pytest
 
@@ -143,8 +143,7 @@ def test_each_room_may_be_deleted_and_all_of_them(rooms: tuple[str], tmp_path: P
     """All that is left can be imported, also the command line."""
     folder = copied(tmp_path, *rooms)
     useless = [name for room in rooms for name in GO_WITH[room]]
-    useless += ["numba.loops"] * (find_spec("numba") is None)  # an extra
-    found = run(folder, "-c", IMPORT_ALL, *useless)
+    found = run(folder, "-c", IMPORT_ALL, *useless, *modules.NEED_EXTRAS)
     assert found.strip() == str(folder / "tinyattn" / "__init__.py")
 
 

@@ -68,4 +68,10 @@ def switched_off() -> list[str]:
     return sorted(off)
 
 
+def kernels_in_use(device: str) -> list[str]:
+    """The rooms whose kernels compute on this device, in the order in which they are tried."""
+    found = {room for _, room in KERNELS} - off.keys()
+    return [room for room in ROOMS.get(device, (device,)) if room in found and "all" not in off]
+
+
 off.update(names_in(os.environ.get(FORMULAS_VARIABLE, "")))

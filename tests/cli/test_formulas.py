@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tinyattn.dispatch import FORMULAS, KERNELS
-from tinyattn.switches import formulas, switched_off
+from tinyattn.switches import formulas, kernels_in_use, switched_off
 from tinyattn.tasks.runs import load_run
 
 AsJson = Callable[..., dict[str, Any]]
@@ -81,7 +81,7 @@ def test_the_option_comes_before_the_command(tinyattn: Any) -> None:
     assert "No such option '--formulas'; --formulas goes before the command" in refused.stderr
 
 
-def test_a_run_records_which_formulas_computed(
+def test_a_run_records_what_computed(
     job: Any, tinyattn: Any, as_json: AsJson, tmp_path: Path
 ) -> None:
     words = ["pretrain", job.corpus, *job.settings, "--out", tmp_path]
@@ -89,7 +89,10 @@ def test_a_run_records_which_formulas_computed(
     assert load_run(tmp_path).about["formulas"] == ["gelu", "layer_norm"]
     assert as_json("info", "--from", tmp_path)["formulas"] == ["gelu", "layer_norm"]
     assert load_run(job.pretrained).about["formulas"] == []
-    assert "formulas" not in as_json("info", "--from", job.pretrained)
+    about = as_json("info", "--from", job.pretrained)
+    assert "formulas" not in about and about["kernels"] == kernels_in_use("cpu")
+    tinyattn("--formulas", "all", *words[:-1], tmp_path / "all")
+    assert "kernels" not in as_json("info", "--from", tmp_path / "all")
 
 
 def test_info_lists_every_formula_and_its_kernels(tinyattn: Any, as_json: AsJson) -> None:

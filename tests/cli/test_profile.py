@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tinyattn.measure import profile as module
+from tinyattn.switches import kernels_in_use
 
 AsJson = Callable[..., dict[str, Any]]
 SMALL = [
@@ -63,9 +64,11 @@ def test_it_names_kernel_or_formula_and_the_reason(as_json: AsJson, tinyattn: An
         return found
 
     plain, off = by(), by("--formulas", "layer_norm")
-    assert plain["layer_norm"] == {"kernel"} and plain["add"] == {"formula"}
+    fastest = kernels_in_use("cpu")[0]
+    assert plain["layer_norm"] == {f"{fastest} kernel"} and plain["add"] == {"formula"}
     assert off == plain | {"layer_norm": {"formula: switched off"}}
-    assert plain["muon"] == {"kernel"} and plain["clip_factor"] == {"formula"}
+    assert by("--formulas", "numba")["layer_norm"] == {"cpu kernel"}
+    assert plain["muon"] == {"cpu kernel"} and plain["clip_factor"] == {"formula"}
 
 
 def test_a_penalty_is_part_of_the_step(as_json: AsJson) -> None:

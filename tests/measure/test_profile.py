@@ -28,6 +28,7 @@ from tinyattn.measure.observer import BETWEEN, CLIPPING, MAIN, OPTIMIZER, PARTS,
 from tinyattn.models import GPT, GPTConfig
 from tinyattn.op import op
 from tinyattn.parallel.flat import add_each
+from tinyattn.switches import kernels_in_use
 from tinyattn.tasks.knowledge import language_model_loss
 from tinyattn.tensor import OPS, gradients
 from tinyattn.theory import formula_value, letters
@@ -309,9 +310,9 @@ def test_it_names_what_clips_and_updates(optimizer: str) -> None:
     with tinyattn.formulas("adamw"):
         found = profile_step(loss, optimizers, batch, steps=1, workers=1)
     assert {row.name: row.by for row in found.rows if not row.direction} == {
-        BETWEEN: "", MAIN: "", CLIPPING: "", OPTIMIZER: "", "sum_over": "kernel",
+        BETWEEN: "", MAIN: "", CLIPPING: "", OPTIMIZER: "", "sum_over": "cpu kernel",
         "add_each": "formula", "clip_factor": "formula", "adamw": "formula: switched off",
-        **({"muon": "kernel"} if optimizer == "muon" else {}),
+        **({"muon": "cpu kernel"} if optimizer == "muon" else {}),
     }  # fmt: skip
 
 
@@ -326,7 +327,7 @@ def test_a_users_rule_is_a_formula_also_with_the_name_of_a_kernel() -> None:
     both: list[Any] = [Own(named[:3]), AdamW(named[3:])]
     found = profile_step(language_model_loss(model), both, batch, steps=1, workers=1)
     calls = {row.by: row.calls for row in found.rows if row.name == "adamw"}
-    assert set(calls) == {"formula", "kernel"}
+    assert set(calls) == {"formula", f"{kernels_in_use('cpu')[0]} kernel"}
 
 
 def test_inner_operations_are_counted_only_once() -> None:

@@ -2,26 +2,23 @@
 
 import dataclasses
 import importlib
-import pkgutil
 import sys
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from importlib.util import find_spec
 from inspect import getattr_static
 from types import FunctionType
 from typing import Any
 
+import modules
 import numpy as np
 import pytest
 
-import tinyattn.cli  # first: the command files of other folders import it
 from tinyattn import Tensor
 from tinyattn.nn import Module
 from tinyattn.theory import CHECKS, Check, Lab
 
-for module in pkgutil.walk_packages(tinyattn.__path__, "tinyattn."):
-    if not module.name.endswith(("__main__", *["numba.loops"] * (find_spec("numba") is None))):
-        importlib.import_module(module.name)
+for name in modules.names():
+    importlib.import_module(name)
 MODULES = [module for name, module in sys.modules.items() if name.startswith("tinyattn.")]
 
 MISTAKES: dict[str, Callable[[Any], Any]] = {

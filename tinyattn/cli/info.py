@@ -100,11 +100,11 @@ def _in_use(off: list[str], **devices: list[str]) -> str:
 
 def _about_run(start: Path) -> dict[str, Any]:
     trained = load_run(start)
-    formulas = trained.about.get("formulas")
+    rounding = {key: trained.about.get(key) for key in ("formulas", "kernels")}
     return {
         **{key: trained.about[key] for key in ("stage", "step", "steps", "seed")},
         "parameters": trained.model.parameter_count(),
-        **({"formulas": formulas} if formulas else {}),
+        **{key: value for key, value in rounding.items() if value},
         **{f"model.{k}": v for k, v in trained.about["model"].items()},
     }
 

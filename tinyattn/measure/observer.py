@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from tinyattn.backend import Array
-from tinyattn.dispatch import Function, observers
+from tinyattn.dispatch import KERNELS, Function, observers
 from tinyattn.measure.counting import multiply_adds
 from tinyattn.tensor import OPS
 
@@ -69,7 +69,7 @@ class Observer:
 
     def observe(self, formula: Function, run: Function, reason: str) -> Function:
         """The observer for `observed`: records ops in both directions, and other formulas."""
-        name, by = formula.__name__, computed_by(reason)
+        name, by = formula.__name__, computed_by(run, reason)
         is_op = getattr(OPS.get(name), "__wrapped__", None) is formula
 
         def noted(xp: Any, *arrays: Any, **options: Any) -> Any:
@@ -130,9 +130,15 @@ class Observer:
         return sorted(sums.values(), key=lambda row: -row.seconds) + parts
 
 
-def computed_by(reason: str) -> str:
-    """For a reason of `dispatch.choose`: "kernel", or "formula" and why no kernel computed."""
-    return "formula" if reason == "no kernel" else f"formula: {reason}" if reason else "kernel"
+def computed_by(run: Function, reason: str) -> str:
+    """For what `dispatch.choose` returned: the kernel, or "formula" and why no kernel computed.
+
+    A kernel is named by its room, such as "numba kernel", because a device may have several.
+    """
+    if reason:
+        return "formula" if reason == "no kernel" else f"formula: {reason}"
+    rooms = [room for (_, room), kernel in KERNELS.items() if kernel.run is run]
+    return " ".join([*rooms, "kernel"])
 
 
 def part(name: str, seconds: float) -> Row:

@@ -15,7 +15,7 @@ from typing import Any
 from tinyattn import __version__
 from tinyattn.backend import get_device
 from tinyattn.limits import MOST_WORKERS, seed_of, whole
-from tinyattn.switches import switched_off
+from tinyattn.switches import kernels_in_use, switched_off
 from tinyattn.tasks import knowledge
 from tinyattn.tasks.knowledge import Trained
 from tinyattn.tasks.lock import alone_in
@@ -78,7 +78,9 @@ def train(make: Callable[[], Job], options: RunOptions) -> Any:
 
 def _done(job: Job, options: RunOptions) -> Run:
     total = job.settings.total_steps(job.data.batches_per_epoch)
-    about = {**job.about, "formulas": switched_off()}  # they change the rounding
+    # What computes decides the rounding.
+    rounding = {"formulas": switched_off(), "kernels": kernels_in_use(options.device)}
+    about = {**job.about, **rounding}
     resume: Checkpoint | None = None
     done = 0
     if options.resume:
