@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tinyattn.backend import array_module
+from tinyattn.backend import Array, array_module
 from tinyattn.tensor import Tensor, result
 
 
@@ -30,7 +30,10 @@ class KeyValueCache:
         The returned tensors are views of the cache. No gradient flows through them.
         Raises: ValueError beyond the capacity.
         """
-        arrays = [tensor.data for tensor in tensors]
+        return [result(array, None) for array in self.put(*(tensor.data for tensor in tensors))]
+
+    def put(self, *arrays: Array) -> list[Array]:
+        """`append` for arrays."""
         stop = self.length + arrays[0].shape[2]
         if stop > self.capacity:
             raise ValueError(f"KeyValueCache: has room for {self.capacity} positions; got {stop}")
@@ -42,4 +45,4 @@ class KeyValueCache:
         for store, array in zip(self._stores, arrays, strict=True):
             store[:, :, self.length : stop] = array
         self.length = stop
-        return [result(store[:, :, :stop], None) for store in self._stores]
+        return [store[:, :, :stop] for store in self._stores]

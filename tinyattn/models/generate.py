@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
+from tinyattn.attention.cache import KeyValueCache
 from tinyattn.backend import asnumpy, get_device
 from tinyattn.graph import no_grad
 from tinyattn.limits import whole
 from tinyattn.models.gpt import GPT
+from tinyattn.services import service
 from tinyattn.workers import side_by_side
 
 TOGETHER = 16, 64
@@ -76,6 +79,18 @@ def next_ids(
     return np.asarray(np.take_along_axis(order, rank, axis=-1)[:, 0])
 
 
+@service
+def next_logits(
+    xp: Any, model: GPT, ids: np.ndarray, cache: list[KeyValueCache] | None
+) -> np.ndarray:
+    """The logits of the token after each sequence, on the host.
+
+    Shapes: ids (B, T), the tokens after those in the cache -> logits (B, V)
+    """
+    with no_grad():
+        return np.asarray(asnumpy(model(ids, cache=cache).data[:, -1]))
+
+
 def generate(
     model: GPT,
     prompts: np.ndarray | Sequence[np.ndarray],
@@ -123,15 +138,13 @@ def generate(
         sequence[: len(row)] = row
     context = model.max_length
     use_cache = use_cache and "cache" not in model.cannot
-    cache, cached = model.new_cache(), 0
+    cache, cached, xp = model.new_cache(), 0, get_device(model.device).xp
     for stop in range(shortest, longest + count):
-        with no_grad():
-            if use_cache and stop <= context:
-                logits = model(ids[:, cached:stop], cache=cache)
-            else:
-                logits = model(ids[:, max(0, stop - context) : stop])
-            last = asnumpy(logits.data[:, -1])
-        chosen = next_ids(last, temperature=temperature, top_k=top_k, top_p=top_p, rng=rng)
+        if use_cache and stop <= context:
+            logits = next_logits(xp, model, ids[:, cached:stop], cache)
+        else:
+            logits = next_logits(xp, model, ids[:, max(0, stop - context) : stop], None)
+        chosen = next_ids(logits, temperature=temperature, top_k=top_k, top_p=top_p, rng=rng)
         ids[:, stop] = np.where(lengths > stop, ids[:, stop], chosen)
         cached = stop
         yield ids[:, stop].copy()

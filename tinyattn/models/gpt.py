@@ -85,7 +85,7 @@ class GPT(Module):
         Raises: ValueError if the sequence is longer than the context, or for a hook whose name is
             not that of an activation of this model; IndexError for an unknown id.
         """
-        ids = self._checked(ids)
+        ids = self.checked(ids)
         if cache is not None and "cache" in self.cannot:
             raise ValueError(f"GPT: cannot use a cache: {self.cannot['cache']}")
         start = cache[0].length if cache else 0
@@ -119,7 +119,7 @@ class GPT(Module):
         """An empty cache for one sequence, or for a batch that is generated together."""
         return [KeyValueCache(self.config.context) for _ in self.layers]
 
-    def _checked(self, ids: Any) -> Array:
+    def checked(self, ids: Any) -> Array:
         """`ids` on the model's device. A NumPy array is checked: a GPU reports no invalid ids."""
         if not hasattr(ids, "shape"):
             ids = np.asarray(ids)

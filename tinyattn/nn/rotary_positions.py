@@ -34,9 +34,15 @@ class Rotary:
 
     def __call__(self, x: Tensor, start: int = 0, step: int = 1) -> Tensor:
         """x rotated; its vectors are at the positions start, start + step, start + 2·step, .."""
-        stop = start + step * x.shape[-2]
-        cos, sin = self._table(x.device, x.dtype, stop)
-        return ops.rotate(x, cos=cos[start:stop:step], sin=sin[start:stop:step])
+        cos, sin = self.angles(x.device, x.dtype, start, start + step * x.shape[-2], step)
+        return ops.rotate(x, cos=cos, sin=sin)
+
+    def angles(
+        self, device: str, dtype: Any, start: int, stop: int, step: int = 1
+    ) -> tuple[Array, Array]:
+        """Cosine and sine of the angles at these positions, (T, D/2) each."""
+        cos, sin = self._table(device, dtype, stop)
+        return cos[start:stop:step], sin[start:stop:step]
 
     def _table(self, device: str, dtype: Any, length: int) -> tuple[Array, Array]:
         table = self._tables.get((device, dtype))

@@ -4,8 +4,8 @@
 attention where elements are not finite.
 """
 
-from tinyattn.kernels.cpu import attention, cross_entropy, dropout, embedding, gelu, layer_norm
-from tinyattn.kernels.cpu import linear, optimizers, sums
+from tinyattn.kernels.cpu import attention, cross_entropy, decoding, dropout, embedding, gelu
+from tinyattn.kernels.cpu import layer_norm, linear, optimizers, sums
 
-__all__ = ["attention", "cross_entropy", "dropout", "embedding", "gelu", "layer_norm", "linear",
-           "optimizers", "sums"]  # fmt: skip
+__all__ = ["attention", "cross_entropy", "decoding", "dropout", "embedding", "gelu", "layer_norm",
+           "linear", "optimizers", "sums"]  # fmt: skip

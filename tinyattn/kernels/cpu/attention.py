@@ -38,7 +38,34 @@ def attention(
     dropout_rng: DropoutRNG | None = None,
 ) -> Any:
     """`ops.attention`, tile by tile as in FlashAttention (Dao and others 2022)."""
+    if is_one_query(q, k, v, allowed, dropout, dropout_rng):
+        y = _of_one_query(q, k, v, scale)
+        if _finite(y):
+            return y, lambda g: tiled(_by_tiles, q, k, v, None, False, scale, 0.0, None)[1](g)
     return tiled(_by_tiles, q, k, v, allowed, causal, scale, dropout, dropout_rng)
+
+
+def is_one_query(
+    q: Array, k: Array, v: Array, allowed: Mask, dropout: float, dropout_rng: DropoutRNG | None
+) -> bool:
+    """Whether each sequence has one query, and no mask or dropout, as in generation with a cache.
+
+    A causal mask of a single query, the last one, hides no key.
+    """
+    one = q.ndim == 4 and q.shape[-2] == 1 and allowed is None and not (dropout and dropout_rng)
+    same = q.shape[:-2] == k.shape[:-2] == v.shape[:-2]
+    return bool(one and same and q.size and v.size)
+
+
+def _of_one_query(q: Array, k: Array, v: Array, scale: float | None) -> Array:
+    """The output for one query of each sequence; all its scores are in one row."""
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    with np.errstate(invalid="ignore", over="ignore"):
+        p = np.matmul(k, transposed(q * scale))[..., 0]
+        p -= p.max(axis=-1, keepdims=True)
+        np.exp(p, out=p)
+        p /= p.sum(axis=-1, keepdims=True)
+        return np.matmul(p[..., None, :], v)
 
 
 def tiled(

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tinyattn.backend import Array
-from tinyattn.kernels.cpu.attention import tiled, transposed, transposed_copy
+from tinyattn.kernels.cpu.attention import is_one_query, tiled, transposed, transposed_copy
 from tinyattn.kernels.cpu.pairs import Pairs, Part
 from tinyattn.kernels.register import kernel
 from tinyattn.op import Mask
@@ -41,8 +41,7 @@ def attention(
     dropout_rng: DropoutRNG | None = None,
 ) -> Any:
     """`ops.attention`, tile by tile; for one query, and no mask, in one loop over all keys."""
-    one = q.ndim == 4 and q.shape[-2] == 1 and q.size and v.size and allowed is None
-    if one and not (dropout and dropout_rng) and q.shape[:-2] == k.shape[:-2] == v.shape[:-2]:
+    if is_one_query(q, k, v, allowed, dropout, dropout_rng):
         y = _of_one_query(q, k, v, scale)
         if np.isfinite(y).all():
             return y, lambda g: tiled(_by_tiles, q, k, v, None, False, scale, 0.0, None)[1](g)
@@ -50,7 +49,7 @@ def attention(
 
 
 def _of_one_query(q: Array, k: Array, v: Array, scale: float | None) -> Array:
-    """The output (B, H, 1, E); the causal mask of a single query, the last one, hides no key."""
+    """The output (B, H, 1, E), in one loop over the keys."""
     from tinyattn.kernels.numba import loops
 
     B, H, _, D = q.shape
