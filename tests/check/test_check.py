@@ -11,8 +11,8 @@ from wrong_attention import BUGS, Bug, attention, inverted
 
 from tinyattn import Tensor, formulas, ops
 from tinyattn.backend import asarray, asnumpy
-from tinyattn.check import check_attention, masks, parametrize_with_laws, qkv, scores
-from tinyattn.check.conformance import FIRST, in_order
+from tinyattn.check import check_attention, masks, parametrize_with_laws, qkv, report, scores
+from tinyattn.check.conformance import FIRST, expected, in_order
 from tinyattn.theory import LAWS
 from tinyattn.theory.conventions import EXPECTED, FEATURES
 
@@ -84,6 +84,31 @@ def test_a_counterexample_has_three_lines_that_show_it() -> None:
     right = attention(*example.call.arrays, mask=example.call.keywords["mask"])
     np.testing.assert_allclose(right, example.call.right)
     assert not np.allclose(example.call.got, right)
+
+
+def test_by_default_a_function_supports_the_keywords_that_it_has() -> None:
+    def plain(q: Any, k: Any, v: Any) -> Any:
+        return attention(q, k, v)
+
+    def open_to_all(q: Any, k: Any, v: Any, **options: Any) -> Any:
+        return attention(q, k, v, **options)
+
+    assert expected(plain) == EXPECTED - {"mask", "causal", "scale"}
+    assert expected(attention) == expected(open_to_all) == EXPECTED
+    assert expected(max) == EXPECTED  # compiled: it has no signature
+    found = check_attention(plain, examples=5)
+    assert found.ok, str(found)
+
+
+def test_a_function_that_returns_nothing_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forgot(q: Any, k: Any, v: Any) -> None:
+        attention(q, k, v)
+
+    found = check_attention(forgot, laws=SIMPLE[:12])
+    assert "returned None: does it end with `return`?" in str(found)
+    monkeypatch.setattr(report, "NAMED", 2)
+    names = [result.law.name for result in found.broken[report.SHOWN :]]
+    assert len(names) == 4 and f"also broken: {names[0]}, {names[1]}, and 2 more" in str(found)
 
 
 @pytest.mark.parametrize("mask", ["masked", "additive"])

@@ -39,8 +39,8 @@ class Features(click.ParamType[frozenset[str]]):
 
 @click.command()
 @click.argument("function", metavar="MODULE:FUNCTION")
-@opt.option("--supports", type=Features(), default=EXPECTED,
-            show_default="all but dropout and grad", metavar="NAMES",
+@opt.option("--supports", type=Features(), metavar="NAMES",
+            show_default="all but dropout, grad and the keywords that it has not",
             help="What it supports, with commas between; or what it does not, as in -mask,-causal. "
             f"Names: {', '.join(sorted(FEATURES))}.")  # fmt: skip
 @opt.option("--arrays", type=Choice(LIBRARIES), default="numpy",
@@ -57,8 +57,8 @@ class Features(click.ParamType[frozenset[str]]):
 @opt.option("--html", "page", type=FILE, help="HTML file to write with all results.")
 @opt.JSON
 def check(
-    function: str, supports: frozenset[str], arrays: str, mask: str, no_key: str, causal_from: str,
-    examples: int, page: Path | None,
+    function: str, supports: frozenset[str] | None, arrays: str, mask: str, no_key: str,
+    causal_from: str, examples: int, page: Path | None,
 ) -> None:  # fmt: skip
     """Check the laws of attention on a function of yours.
 

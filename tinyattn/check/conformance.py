@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 from tinyattn.check.implementation import Implementation
 from tinyattn.check.report import as_text
 from tinyattn.check.search import Checked, check_law
-from tinyattn.theory.conventions import EXPECTED, Conventions
+from tinyattn.theory.conventions import EXPECTED, KEYWORDS, Conventions
 from tinyattn.theory.law import Law
 from tinyattn.theory.laws import LAWS
 
@@ -60,9 +61,20 @@ def in_order() -> list[Law]:
     return sorted(LAWS.values(), key=place)
 
 
+def expected(f: Callable[..., Any]) -> frozenset[str]:
+    """What a function is expected to support: EXPECTED, but only the keywords that it has."""
+    try:
+        parameters = inspect.signature(f).parameters.values()
+    except (TypeError, ValueError):  # compiled functions may have no signature
+        return EXPECTED
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return EXPECTED
+    return EXPECTED - (KEYWORDS - {p.name for p in parameters})
+
+
 def check_attention(
     f: Callable[..., Any],
-    supports: Collection[str] = EXPECTED,
+    supports: Collection[str] | None = None,
     *,
     arrays: str = "numpy",
     mask: str = "allowed",
@@ -82,8 +94,8 @@ def check_attention(
     Args:
         f: the attention, with the keywords `mask` (.., T, S), `causal` (bool), `scale` (float) and
             `dropout` (float), as far as it supports them; they are given only if they are needed.
-        supports: features of tinyattn.theory.conventions.FEATURES. A law that needs another feature
-            is left out.
+        supports: features of tinyattn.theory.conventions.FEATURES; by default `expected`. A law
+            that needs another feature is left out.
         arrays: the library of its arrays: numpy, torch, jax or cupy.
         mask: allowed (True = may attend), masked (True = may not), or additive (0 and -∞).
         no_key: what a query gets that may attend to no key: zeros, mean (of all values) or nan.
@@ -93,7 +105,8 @@ def check_attention(
         examples: how many arguments are tried for each law.
         on_result: called with each result.
     """
-    conventions = Conventions(frozenset(supports), no_key, causal_from)
+    supported = expected(f) if supports is None else frozenset(supports)
+    conventions = Conventions(supported, no_key, causal_from)
     implementation = Implementation(f, conventions, arrays, mask, vjp)
     results = []
     for law in in_order() if laws is None else laws:

@@ -216,7 +216,10 @@ class Implementation:
         given = [self._in_precision(a) for a in arrays]
         keywords = self._keywords(allowed, options)
         kept = tuple(a.copy() for a in given)  # the function may change its inputs
-        y = self.library.get(self.f(*map(self.library.put, given), **self._put(keywords)))
+        returned = self.f(*map(self.library.put, given), **self._put(keywords))
+        if returned is None:
+            raise TypeError("the function returned None: does it end with `return`?")
+        y = self.library.get(returned)
         self.calls.append(Called(self.library, kept, keywords, masked, y, self.conventions.no_key))
         return (y if self.can("float64") else y.astype(arrays[0].dtype),)
 

@@ -12,15 +12,18 @@ if TYPE_CHECKING:
     from tinyattn.check.conformance import Conformance
     from tinyattn.check.search import Checked
 
-SHOWN = 3
-"""How many broken laws the text shows in full; they are usually broken by the same mistake."""
+SHOWN, NAMED = 3, 8
+"""How many broken laws the text shows in full, and how many more it names; they are usually broken
+by the same mistake."""
 
 
 def as_text(found: Conformance) -> str:
     """The broken laws with their counterexamples, then a line of counts."""
     parts = [_broken(found, result) for result in found.broken[:SHOWN]]
     if others := [result.law.name for result in found.broken[SHOWN:]]:
-        parts.append("\n".join(textwrap.wrap(f"also broken: {', '.join(others)}", 100)))
+        more = f", and {len(others) - NAMED} more" if len(others) > NAMED else ""
+        also = f"also broken: {', '.join(others[:NAMED])}{more}"
+        parts.append("\n".join(textwrap.wrap(also, 100)))
     left = sorted({why for r in found.results if r.why for why in r.why.split(", ")})
     counts = ", ".join(f"{n} {state}" for state, n in found.counts().items())
     parts.append(f"{found.name}: {counts}" + (f" ({', '.join(left)})" if left else ""))

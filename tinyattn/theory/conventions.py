@@ -22,6 +22,9 @@ rectangular: other numbers of queries and keys. scale: a given factor of the sco
 that are not contiguous.
 """
 
+KEYWORDS = frozenset({"causal", "dropout", "mask", "scale"})
+"""The features that are keywords of the function."""
+
 EXPECTED = FEATURES - {"dropout", "grad"}
 """What an attention is expected to support if it declares nothing."""
 

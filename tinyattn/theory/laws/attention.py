@@ -22,9 +22,9 @@ from tinyattn.theory.law import law, structural_law
 PAGE = "06_attention"
 D, E = 3, 2
 """The widths of keys and of values."""
-SIZES: Domain = {"lead": OneOf(((), (2,), (2, 3))), "T": Whole(1, 4), "S": Whole(1, 5)}
+SIZES: Domain = {"batch": OneOf(((), (2,), (2, 3))), "T": Whole(1, 4), "S": Whole(1, 5)}
 """The axes before the positions (sequences, heads), the number of queries, and of keys."""
-SQUARE: Domain = {"lead": SIZES["lead"], "T": Whole(1, 6)}
+SQUARE: Domain = {"batch": SIZES["batch"], "T": Whole(1, 6)}
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 """An output, and the gradients of q, k and v."""
 
@@ -55,16 +55,16 @@ class Inputs:
         return self.but(allowed=np.ones_like(self.allowed))
 
 
-def inputs(lab: Lab, lead: tuple[int, ...], T: int, S: int) -> Inputs:
+def inputs(lab: Lab, batch: tuple[int, ...], T: int, S: int) -> Inputs:
     """Random inputs; six of ten pairs are allowed, so a query may have no key.
 
     It has one if the attention under test does not give 0 then; without masks all are allowed.
     """
-    shapes = (*lead, T, D), (*lead, S, D), (*lead, S, E), (*lead, T, E)
+    shapes = (*batch, T, D), (*batch, S, D), (*batch, S, E), (*batch, T, E)
     q, k, v, g = (lab.rng.standard_normal(shape) for shape in shapes)
-    allowed = lab.rng.random((*lead, T, S)) < (0.6 if lab.can("mask") else 1)
+    allowed = lab.rng.random((*batch, T, S)) < (0.6 if lab.can("mask") else 1)
     if lab.conventions.no_key != "zeros":
-        allowed |= np.arange(S) == lab.rng.integers(S, size=(*lead, T, 1))
+        allowed |= np.arange(S) == lab.rng.integers(S, size=(*batch, T, 1))
     return Inputs(q, k, v, allowed, g)
 
 
@@ -91,9 +91,9 @@ def same(what: str, one: tuple[np.ndarray, ...], other: tuple[np.ndarray, ...]) 
 
 
 @law(PAGE, ops.attention, **SIZES, scale=Real(-3, 3))
-def two_equations(lab: Lab, lead: tuple[int, ...], T: int, S: int, scale: float) -> Finding:
+def two_equations(lab: Lab, batch: tuple[int, ...], T: int, S: int, scale: float) -> Finding:
     """The output is y = P v, P = softmax(scale·q kᵀ) over the allowed keys; the scale is 1/√D."""
-    x = inputs(lab, lead, T, S)
+    x = inputs(lab, batch, T, S)
     products = x.q @ x.k.swapaxes(-1, -2)
     return every(
         equal("y", output(lab, x), by_hand(products / math.sqrt(D), x.allowed) @ x.v),
@@ -103,13 +103,13 @@ def two_equations(lab: Lab, lead: tuple[int, ...], T: int, S: int, scale: float)
 
 
 @law(PAGE, ops.attention, **SIZES)
-def its_gradients(lab: Lab, lead: tuple[int, ...], T: int, S: int) -> Finding:
+def its_gradients(lab: Lab, batch: tuple[int, ...], T: int, S: int) -> Finding:
     """The gradients are dv = Pᵀg, ds = P·(g vᵀ - Σ P·g vᵀ), dq = ds k/√D and dk = dsᵀ q/√D.
 
     Differences of the outputs for small changes of q, k and v agree.
     """
     lab.conventions.needs("grad", "float64")
-    x = inputs(lab, lead, T, S)
+    x = inputs(lab, batch, T, S)
     p = by_hand(x.q @ x.k.swapaxes(-1, -2) / math.sqrt(D), x.allowed)
     dp = x.g @ x.v.swapaxes(-1, -2)
     ds = p * (dp - (p * dp).sum(axis=-1, keepdims=True)) / math.sqrt(D)
@@ -126,10 +126,10 @@ def its_gradients(lab: Lab, lead: tuple[int, ...], T: int, S: int) -> Finding:
 
 @law(PAGE, ops.attention, **SIZES, size=Real(0, 1e4))
 def outputs_lie_between_values(
-    lab: Lab, lead: tuple[int, ...], T: int, S: int, size: float
+    lab: Lab, batch: tuple[int, ...], T: int, S: int, size: float
 ) -> Finding:
     """In every direction the output is between the extreme values, for queries of any size."""
-    x = inputs(lab, lead, T, S)
+    x = inputs(lab, batch, T, S)
     directions = np.concatenate([np.eye(E), lab.rng.standard_normal((E, 9))], axis=1)
     y, v = output(lab, x.unmasked().but(q=x.q * size)) @ directions, x.v @ directions
     low, high = (f(v, axis=-2, keepdims=True) for f in (np.min, np.max))
@@ -140,9 +140,9 @@ def outputs_lie_between_values(
 
 
 @law(PAGE, ops.attention, **SIZES)
-def a_query_of_zeros_averages(lab: Lab, lead: tuple[int, ...], T: int, S: int) -> Finding:
+def a_query_of_zeros_averages(lab: Lab, batch: tuple[int, ...], T: int, S: int) -> Finding:
     """All scores are 0, so the output is the mean of the allowed values."""
-    x = inputs(lab, lead, T, S)
+    x = inputs(lab, batch, T, S)
     seen = x.allowed[..., None]
     mean = (x.v[..., None, :, :] * seen).sum(axis=-2) / np.maximum(seen.sum(axis=-2), 1)
     return equal("y", output(lab, x.but(q=0 * x.q)), mean)
@@ -163,24 +163,24 @@ def with_masked_key(lab: Lab, x: Inputs, masked_value: float) -> Finding:
 
 @law(PAGE, **SIZES, masked_value=OneOf((0.0, 1e5, -1e5)))
 def a_masked_key_is_no_key(
-    lab: Lab, lead: tuple[int, ...], T: int, S: int, masked_value: float
+    lab: Lab, batch: tuple[int, ...], T: int, S: int, masked_value: float
 ) -> Finding:
     """A further key that no query may attend to changes nothing, however large its score is."""
     lab.conventions.needs("mask")
-    return with_masked_key(lab, inputs(lab, lead, T, S), masked_value)
+    return with_masked_key(lab, inputs(lab, batch, T, S), masked_value)
 
 
 @law(PAGE, **SIZES, masked_value=OneOf((math.nan, math.inf, -math.inf)))
 def a_masked_nan_has_no_effect(
-    lab: Lab, lead: tuple[int, ...], T: int, S: int, masked_value: float
+    lab: Lab, batch: tuple[int, ...], T: int, S: int, masked_value: float
 ) -> Finding:
     """The same if this key and its value are ∞ or NaN, as uninitialized memory may be."""
     lab.conventions.needs("mask", "nan")
-    return with_masked_key(lab, inputs(lab, lead, T, S), masked_value)
+    return with_masked_key(lab, inputs(lab, batch, T, S), masked_value)
 
 
 @law(PAGE, ops.attention, **SIZES)
-def a_causal_mask_ends_at_the_last_key(lab: Lab, lead: tuple[int, ...], T: int, S: int) -> Finding:
+def a_causal_mask_ends_at_the_last_key(lab: Lab, batch: tuple[int, ...], T: int, S: int) -> Finding:
     """Query t of T attends to the keys up to t + S - T: the last query to all S keys.
 
     An attention may declare that the mask starts at the first key instead: up to key t.
@@ -188,7 +188,7 @@ def a_causal_mask_ends_at_the_last_key(lab: Lab, lead: tuple[int, ...], T: int, 
     lab.conventions.needs("causal")
     at_end = lab.conventions.causal_from == "end"
     T = min(T, S) if lab.conventions.no_key != "zeros" else T
-    x = inputs(lab, lead, T, S).unmasked()
+    x = inputs(lab, batch, T, S).unmasked()
     past = np.tri(T, S, S - T if at_end else 0, dtype=bool)
     weights = by_hand(x.q @ x.k.swapaxes(-1, -2) / math.sqrt(D), past)
     return equal("y", output(lab, x, causal=True), weights @ x.v)
@@ -210,11 +210,11 @@ def pieces_equal_the_whole(lab: Lab, T: int, before: int) -> Finding:
 
 
 @structural_law(
-    PAGE, ops.attention, lead=SIZES["lead"], before=Whole(1, 4), after=Whole(1, 3),
+    PAGE, ops.attention, batch=SIZES["batch"], before=Whole(1, 4), after=Whole(1, 3),
     by_mask=OneOf((False, True)),
 )  # fmt: skip
 def later_positions_have_no_influence(
-    lab: Lab, lead: tuple[int, ...], before: int, after: int, by_mask: bool
+    lab: Lab, batch: tuple[int, ...], before: int, after: int, by_mask: bool
 ) -> Finding:
     """If attention is causal, later keys and values change no bit of earlier outputs.
 
@@ -222,7 +222,7 @@ def later_positions_have_no_influence(
     """
     by_mask = lab.can("mask") and (by_mask or not lab.can("causal"))
     lab.conventions.needs("mask" if by_mask else "causal")
-    x = inputs(lab, lead, before + after, before + after).unmasked()
+    x = inputs(lab, batch, before + after, before + after).unmasked()
     x = x.but(allowed=x.allowed & np.tri(before + after, dtype=bool)) if by_mask else x
     k, v, g = x.k.copy(), x.v.copy(), x.g.copy()
     k[..., before:, :] *= -3

@@ -41,22 +41,22 @@ from tinyattn.theory.laws.attention import (
 
 
 @structural_law(PAGE, **SIZES, dtype=OneOf(("float64", "float32")))
-def shape_and_dtype(lab: Lab, lead: tuple[int, ...], T: int, S: int, dtype: str) -> Finding:
+def shape_and_dtype(lab: Lab, batch: tuple[int, ...], T: int, S: int, dtype: str) -> Finding:
     """The output has a row of E elements for each query, in the precision of the inputs."""
     if dtype == "float64":
         lab.conventions.needs("float64")
-    x = inputs(lab, lead, T, S)
+    x = inputs(lab, batch, T, S)
     y = ops.attention(*(Tensor(a.astype(dtype), device=lab.device) for a in (x.q, x.k, x.v)))
     return every(
-        equal("shape", y.shape, (*lead, T, E), 0),
+        equal("shape", y.shape, (*batch, T, E), 0),
         fact(y.dtype == np.dtype(dtype), dtype, f"{y.dtype} from {dtype}"),
     )
 
 
 @structural_law(PAGE, **SIZES)
-def inputs_are_not_changed(lab: Lab, lead: tuple[int, ...], T: int, S: int) -> Finding:
+def inputs_are_not_changed(lab: Lab, batch: tuple[int, ...], T: int, S: int) -> Finding:
     """q, k and v are as before, and a second call has the same result."""
-    x = inputs(lab, lead, T, S)
+    x = inputs(lab, batch, T, S)
     given = [Tensor(a.copy(), device=lab.device) for a in (x.q, x.k, x.v)]
     first, second = (ops.attention(*given).numpy() for _ in range(2))
     return every(
@@ -69,9 +69,9 @@ def inputs_are_not_changed(lab: Lab, lead: tuple[int, ...], T: int, S: int) -> F
 
 
 @law(PAGE, ops.attention, **SIZES)
-def weights_of_a_query_sum_to_one(lab: Lab, lead: tuple[int, ...], T: int, S: int) -> Finding:
+def weights_of_a_query_sum_to_one(lab: Lab, batch: tuple[int, ...], T: int, S: int) -> Finding:
     """If all values are 1, so are the outputs: the softmax is over the keys of each query."""
-    x = inputs(lab, lead, T, S).unmasked()
+    x = inputs(lab, batch, T, S).unmasked()
     return equal("y", output(lab, x.but(v=np.ones_like(x.v))), np.ones_like(x.g), NEARLY)
 
 
@@ -86,21 +86,21 @@ def scores_are_divided_by_the_root_of_the_width(lab: Lab, width: int) -> Finding
 
 @law(PAGE, ops.attention, **SIZES, size=OneOf((1e3, 1e5)))
 def large_scores_do_not_overflow(
-    lab: Lab, lead: tuple[int, ...], T: int, S: int, size: float
+    lab: Lab, batch: tuple[int, ...], T: int, S: int, size: float
 ) -> Finding:
     """The largest score is subtracted before exp: even near 10⁵ only the leads count."""
-    x = inputs(lab, lead, T, S).unmasked()
+    x = inputs(lab, batch, T, S).unmasked()
     q, k = np.zeros_like(x.q), np.zeros_like(x.k)
     q[..., 0] = math.sqrt(D)
     k[..., 0] = size + np.arange(S) % 3  # so the scores are whole numbers near the size
-    weights = by_hand(np.arange(S) % 3 * np.ones((*lead, T, S)))
+    weights = by_hand(np.arange(S) % 3 * np.ones((*batch, T, S)))
     return equal("y", output(lab, x.but(q=q, k=k)), weights @ x.v, NEARLY)
 
 
 @law(PAGE, ops.attention, **SIZES, size=Real(0, 30))
-def float32_is_enough(lab: Lab, lead: tuple[int, ...], T: int, S: int, size: float) -> Finding:
+def float32_is_enough(lab: Lab, batch: tuple[int, ...], T: int, S: int, size: float) -> Finding:
     """float32 is exact up to 10⁻⁶·(1 + the largest |score|): no step has a lower precision."""
-    x = inputs(lab, lead, T, S)
+    x = inputs(lab, batch, T, S)
     q, k, v = ((a * f).astype("float32") for a, f in ((x.q, size), (x.k, 1), (x.v, 1)))
     leaves = [Tensor(a, device=lab.device) for a in (q, k, v)]
     y = ops.attention(*leaves).numpy()
@@ -113,22 +113,22 @@ def float32_is_enough(lab: Lab, lead: tuple[int, ...], T: int, S: int, size: flo
 
 
 @law(PAGE, ops.attention, **SIZES)
-def true_means_may_attend(lab: Lab, lead: tuple[int, ...], T: int, S: int) -> Finding:
+def true_means_may_attend(lab: Lab, batch: tuple[int, ...], T: int, S: int) -> Finding:
     """If each query may attend to one key only, its output is the value of this key."""
     lab.conventions.needs("mask")
-    x = inputs(lab, lead, T, S)
-    only = lab.rng.integers(S, size=(*lead, T, 1))
-    values = np.take_along_axis(x.v, np.broadcast_to(only, (*lead, T, E)), axis=-2)
+    x = inputs(lab, batch, T, S)
+    only = lab.rng.integers(S, size=(*batch, T, 1))
+    values = np.take_along_axis(x.v, np.broadcast_to(only, (*batch, T, E)), axis=-2)
     return equal("y", output(lab, x.but(allowed=np.arange(S) == only)), values)
 
 
 @law(PAGE, **SIZES, others=OneOf((0.0, -1e5)))
 def a_mask_beats_any_score(
-    lab: Lab, lead: tuple[int, ...], T: int, S: int, others: float
+    lab: Lab, batch: tuple[int, ...], T: int, S: int, others: float
 ) -> Finding:
     """A masked key has no weight even if its score is larger than all others by 10⁵."""
     lab.conventions.needs("mask", "rectangular")
-    x = inputs(lab, lead, T, S).unmasked()
+    x = inputs(lab, batch, T, S).unmasked()
     q, k, v = x.q.copy(), np.insert(x.k, S, 0, axis=-2), np.insert(x.v, S, 1e3, axis=-2)
     q[..., 0], k[..., 0], k[..., S, 0] = math.sqrt(D), others, others + 1e5
     hidden = x.but(q=q, k=k, v=v, allowed=np.insert(x.allowed, S, False, axis=-1))
@@ -136,13 +136,13 @@ def a_mask_beats_any_score(
 
 
 @law(PAGE, ops.attention, **SIZES)
-def without_a_key_all_is_zero(lab: Lab, lead: tuple[int, ...], T: int, S: int) -> Finding:
+def without_a_key_all_is_zero(lab: Lab, batch: tuple[int, ...], T: int, S: int) -> Finding:
     """A query without an allowed key gets 0; its gradient is 0, and it gives none to k and v.
 
     An attention may declare another output: the mean of all values, or NaN.
     """
     lab.conventions.needs("mask")
-    x = inputs(lab, lead, T, S)
+    x = inputs(lab, batch, T, S)
     allowed, g = x.allowed.copy(), x.g.copy()
     allowed[..., 0, :] = False
     g[..., 0, :] = 0
@@ -166,12 +166,12 @@ def without_a_key_all_is_zero(lab: Lab, lead: tuple[int, ...], T: int, S: int) -
 
 @law(PAGE, ops.attention, **SQUARE, rate=OneOf((0.1, 0.5)))
 def dropout_scales_up_what_it_keeps(
-    lab: Lab, lead: tuple[int, ...], T: int, rate: float
+    lab: Lab, batch: tuple[int, ...], T: int, rate: float
 ) -> Finding:
     """Each weight is dropped, or divided by 1 - the rate: dropout comes after the softmax."""
     lab.conventions.needs("dropout")
-    x = inputs(lab, lead, T, T)
-    x = x.but(v=np.broadcast_to(np.eye(T), (*lead, T, T)), g=np.zeros((*lead, T, T)))
+    x = inputs(lab, batch, T, T)
+    x = x.but(v=np.broadcast_to(np.eye(T), (*batch, T, T)), g=np.zeros((*batch, T, T)))
     left = output(lab, x, dropout=rate, dropout_rng=DropoutRNG(int(lab.rng.integers(2**32))))
     return equal("weights", left, np.where(left == 0, 0, output(lab, x) / (1 - rate)))
 

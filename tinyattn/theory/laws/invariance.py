@@ -23,9 +23,9 @@ from tinyattn.theory.laws.attention import (
 
 
 @law(PAGE, **SIZES)
-def keys_have_no_order(lab: Lab, lead: tuple[int, ...], T: int, S: int) -> Finding:
+def keys_have_no_order(lab: Lab, batch: tuple[int, ...], T: int, S: int) -> Finding:
     """If keys, values and mask are permuted together, the output is the same."""
-    x, order = inputs(lab, lead, T, S), lab.rng.permutation(S)
+    x, order = inputs(lab, batch, T, S), lab.rng.permutation(S)
     moved = x.but(k=x.k[..., order, :], v=x.v[..., order, :], allowed=x.allowed[..., order])
     y, dq, dk, dv = run(lab, x)
     return same("y", run(lab, moved), (y, dq, dk[..., order, :], dv[..., order, :]))
@@ -41,10 +41,10 @@ def sequences_do_not_mix(lab: Lab, T: int, S: int, batch: int) -> Finding:
 
 
 @structural_law(PAGE, **SIZES)
-def memory_order_has_no_effect(lab: Lab, lead: tuple[int, ...], T: int, S: int) -> Finding:
+def memory_order_has_no_effect(lab: Lab, batch: tuple[int, ...], T: int, S: int) -> Finding:
     """Transposed views of q, k and v give what arrays of the same elements give."""
     lab.conventions.needs("strides")
-    x = inputs(lab, lead, T, S)
+    x = inputs(lab, batch, T, S)
     turned, plain = ([lab.leaf(a) for a in arrays] for arrays in (
         [a.swapaxes(-1, -2) for a in (x.q, x.k, x.v)], (x.q, x.k, x.v)))  # fmt: skip
     found = ops.attention(*(leaf.swapaxes(-1, -2) for leaf in turned), x.mask(lab))
@@ -57,9 +57,11 @@ def memory_order_has_no_effect(lab: Lab, lead: tuple[int, ...], T: int, S: int) 
 
 
 @law(PAGE, **SIZES, factor=Real(0.1, 3))
-def only_products_matter(lab: Lab, lead: tuple[int, ...], T: int, S: int, factor: float) -> Finding:
+def only_products_matter(
+    lab: Lab, batch: tuple[int, ...], T: int, S: int, factor: float
+) -> Finding:
     """A rotation of q and k, or a factor moved from one to the other, changes no score q·k."""
-    x, turn = inputs(lab, lead, T, S), np.linalg.qr(lab.rng.standard_normal((D, D)))[0]
+    x, turn = inputs(lab, batch, T, S), np.linalg.qr(lab.rng.standard_normal((D, D)))[0]
     y, dq, dk, dv = run(lab, x)
     rotated = run(lab, x.but(q=x.q @ turn, k=x.k @ turn))
     moved = run(lab, x.but(q=x.q * factor, k=x.k / factor))
@@ -72,10 +74,10 @@ def only_products_matter(lab: Lab, lead: tuple[int, ...], T: int, S: int, factor
 
 @law(PAGE, **SIZES, shift=Real(-3, 3))
 def what_all_keys_share_has_no_effect(
-    lab: Lab, lead: tuple[int, ...], T: int, S: int, shift: float
+    lab: Lab, batch: tuple[int, ...], T: int, S: int, shift: float
 ) -> Finding:
     """A vector added to all keys changes all scores of a query equally; so Σ_j dL/dk_j = 0."""
-    x = inputs(lab, lead, T, S)
+    x = inputs(lab, batch, T, S)
     y, _, dk, _ = run(lab, x)
     return every(
         equal("y", output(lab, x.but(k=x.k + shift)), y),
@@ -84,9 +86,9 @@ def what_all_keys_share_has_no_effect(
 
 
 @structural_law(PAGE, ops.attention, **SIZES)
-def outputs_are_linear_in_values(lab: Lab, lead: tuple[int, ...], T: int, S: int) -> Finding:
+def outputs_are_linear_in_values(lab: Lab, batch: tuple[int, ...], T: int, S: int) -> Finding:
     """y(2v - w) = 2y(v) - y(w); and what is added to all values is added to the output."""
-    x = inputs(lab, lead, T, S)
+    x = inputs(lab, batch, T, S)
     w, u = lab.rng.standard_normal(x.v.shape), lab.rng.standard_normal(E)
     y, other = (output(lab, x.but(v=v)) for v in (x.v, w))
     whole = x.unmasked()

@@ -65,22 +65,22 @@ def diffuse_by_default(lab: Lab) -> Finding:
     )
 
 
-@law("03_softmax", ops.softmax, ops.log_softmax, ops.logsumexp, lead=OneOf(((), (2,), (2, 3))),
+@law("03_softmax", ops.softmax, ops.log_softmax, ops.logsumexp, batch=OneOf(((), (2,), (2, 3))),
      n=Whole(1, 40), size=Real(0, 1e4), shift=Real(-100, 100))  # fmt: skip
 def softmax_is_a_distribution(
-    lab: Lab, lead: tuple[int, ...], n: int, size: float, shift: float
+    lab: Lab, batch: tuple[int, ...], n: int, size: float, shift: float
 ) -> Finding:
     """Masked scores have the weight 0, the others sum to 1, or all are 0 if all are masked.
 
     A permutation of the scores permutes the weights; a number added to all scores changes nothing,
     so gradients sum to 0; log-softmax is s - logsumexp s.
     """
-    s = size * lab.rng.uniform(-1, 1, (*lead, n))
-    seen, order = lab.rng.random((*lead, n)) < 0.6, lab.rng.permutation(n)
+    s = size * lab.rng.uniform(-1, 1, (*batch, n))
+    seen, order = lab.rng.random((*batch, n)) < 0.6, lab.rng.permutation(n)
     allowed = asarray(seen, device=lab.device)
     leaf = lab.leaf(s)
     p = ops.softmax(leaf, allowed)
-    p.backward(lab.normal(*lead, n).data)
+    p.backward(lab.normal(*batch, n).data)
     permuted = ops.softmax(lab.tensor(s[..., order]), asarray(seen[..., order], device=lab.device))
     logs, rest = ops.log_softmax(lab.tensor(s)), ops.logsumexp(lab.tensor(s), -1, True)
     return every(
