@@ -6,7 +6,8 @@
 
 Each edit is made in a copy of the package, in a temporary folder. tests/properties runs with that
 copy until the first failure: first what most probably detects the mistake, then all. For a law that
-is what names a function of the changed file under test. The exit status is 1 if a mutant survives.
+is what names a function of the changed file under test. For a file of check/, tests/check runs. The
+exit status is 1 if a mutant survives.
 This takes some minutes, so it is not a test itself.
 """
 
@@ -28,7 +29,7 @@ from mutants import MUTANTS, Mutant
 from tinyattn.theory import CHECKS, LAWS
 
 ROOT = Path(__file__).parents[1]
-PROPERTIES = "tests/properties"
+PROPERTIES, KIT = "tests/properties", "tests/check"
 OF_LAWS = "test_laws.py"
 COMMAND = f"python tests/mutation.py --jobs 2 --out {PROPERTIES}/README.md"
 TOO_LONG = 300  # seconds; some mistakes cause an endless loop
@@ -49,8 +50,8 @@ SECOND_HALF = """
 
 A test that cannot fail is useless. So each entry of [mutants.py](../mutants.py) breaks a copy of
 the package in one way. The tests of this folder run with this copy and their usual examples until
-one fails. Of {count} mistakes {killed} were detected. The table has the law, the check or the test
-that failed first.
+one fails; for a mistake in `tinyattn check`, those of [tests/check](../check). Of {count} mistakes
+{killed} were detected. The table has the law, the check or the test that failed first.
 """
 
 
@@ -108,8 +109,15 @@ def python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+def suite(mutant: Mutant) -> str:
+    """The folder of the tests that should detect a mistake."""
+    return KIT if mutant.file.startswith("check/") else PROPERTIES
+
+
 def likely(mutant: Mutant) -> list[str]:
     """The tests that most probably detect a mistake, for pytest."""
+    if suite(mutant) == KIT:
+        return [f"{KIT}/{mutant.first}"]
     module = "tinyattn." + mutant.file.removesuffix(".py").replace("/", ".")
     way = "formulas" if mutant.file.startswith("ops/") else "kernels"
     tests = [
@@ -131,7 +139,9 @@ def first_failure(folder: Path, *targets: str) -> str:
         run = python(folder, "-m", "pytest", *options, *targets)
     except subprocess.TimeoutExpired:
         return "no end"
-    failed = re.search(rf"^(?:FAILED|ERROR) {PROPERTIES}/(.+?)(?: - |$)", run.stdout, re.M)
+    failed = re.search(
+        rf"^(?:FAILED|ERROR) (?:{PROPERTIES}|{KIT})/(.+?)(?: - |$)", run.stdout, re.M
+    )
     if run.returncode == 1 and failed:
         return failed[1]
     if run.returncode != 0:
@@ -143,7 +153,7 @@ def tried(mutant: Mutant, whole: Path, workplace: Path) -> Outcome:
     """Break a copy and run the properties: first those that probably detect it, then all."""
     began = time.perf_counter()
     folder = broken(mutant, whole, workplace / mutant.name)
-    test = first_failure(folder, *likely(mutant)) or first_failure(folder, PROPERTIES)
+    test = first_failure(folder, *likely(mutant)) or first_failure(folder, suite(mutant))
     shutil.rmtree(folder)
     return Outcome(mutant, test, time.perf_counter() - began)
 
@@ -205,7 +215,7 @@ def main() -> int:
         place = python(whole, "-c", "import tinyattn; print(tinyattn.__file__)").stdout
         if not place.startswith(str(whole)):
             raise RuntimeError(f"tests would run against {place or 'nothing'}, not against a copy")
-        if test := first_failure(whole, PROPERTIES):
+        if test := first_failure(whole, PROPERTIES, KIT):
             raise RuntimeError(f"{test} fails before anything is broken")
         print(f"Without a mutant all tests pass. {len(chosen)} mutants:", flush=True)
         outcomes = []

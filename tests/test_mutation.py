@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from mutants import MUTANTS, Mutant
-from mutation import OF_LAWS, PROPERTIES, ROOT, edited, killer, likely
+from mutation import KIT, OF_LAWS, PROPERTIES, ROOT, edited, killer, likely
 
 from tinyattn.theory import CHECKS, LAWS
 
@@ -29,7 +29,8 @@ def test_the_page_has_all_mutants_and_what_detects_them() -> None:
     assert list(detected) == names
     tests = {
         killer(f"{file.name}::{name}")
-        for file in Path(ROOT, PROPERTIES).glob("test_*.py")
+        for folder in (PROPERTIES, KIT)
+        for file in Path(ROOT, folder).glob("test_*.py")
         for name in re.findall(r"^def (test_\w+)", file.read_text("utf-8"), re.M)
     }
     assert set(detected.values()) <= tests | {f"`{name}`" for name in CHECKS}

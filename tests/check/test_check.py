@@ -1,5 +1,7 @@
 """The laws of attention for anybody's attention: right ones break none, and each bug its own."""
 
+from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -7,14 +9,16 @@ import pytest
 from gpu import needs_gpu
 from hypothesis import given
 from hypothesis import strategies as st
-from wrong_attention import BUGS, Bug, attention, inverted
+from wrong_attention import BUGS, Bug, attention, from_the_top_left, inverted, nan_behind_a_mask
 
 from tinyattn import Tensor, formulas, ops
 from tinyattn.backend import asarray, asnumpy
 from tinyattn.check import check_attention, masks, parametrize_with_laws, qkv, report, scores
-from tinyattn.check.conformance import FIRST, expected, in_order
+from tinyattn.check.conformance import FIRST, Conformance, expected, in_order
+from tinyattn.check.implementation import Called, Implementation, Library
+from tinyattn.check.search import Counterexample
 from tinyattn.theory import LAWS
-from tinyattn.theory.conventions import EXPECTED, FEATURES
+from tinyattn.theory.conventions import EXPECTED, FEATURES, Conventions
 
 SIMPLE = [law for law in in_order() if law.run.__module__.rpartition(".")[2] in FIRST]
 
@@ -211,3 +215,98 @@ def test_strategies(data: st.DataObject) -> None:
     q, k, v = data.draw(qkv((2,), longest=3))
     assert q.shape[0] == k.shape[0] == v.shape[0] == 2
     assert q.shape[-1] == k.shape[-1] and k.shape[-2] == v.shape[-2]
+
+
+def the_example(found: Conformance) -> tuple[Counterexample, Called]:
+    """The counterexample of the first broken law, and its call."""
+    example = found.broken[0].counterexample
+    assert example is not None and example.call is not None
+    return example, example.call
+
+
+def test_what_is_right_is_what_is_declared() -> None:
+    law = LAWS["without_a_key_all_is_zero"]
+    for no_key, wanted in (("mean", None), ("nan", np.nan)):
+        _, call = the_example(check_attention(attention, laws=[law], no_key=no_key))
+        assert call.allowed is not None
+        without = ~call.allowed.any(-1)
+        values = call.arrays[2].mean(-2, keepdims=True) if wanted is None else wanted
+        np.testing.assert_allclose(
+            call.right[without], np.broadcast_to(values, call.right.shape)[without]
+        )
+    law = LAWS["a_causal_mask_ends_at_the_last_key"]
+    _, call = the_example(check_attention(attention, laws=[law], causal_from="start"))
+    np.testing.assert_allclose(call.right, from_the_top_left(*call.arrays, causal=True))
+
+
+def test_a_scale_that_a_function_does_not_have_is_a_factor_of_the_queries() -> None:
+    def scaled(context: Any) -> list[Any]:
+        leaves = [Tensor(a, requires_grad=True) for a in np.random.default_rng(0).random((3, 4, 2))]
+        with context:
+            y = ops.attention(*leaves, scale=0.3)
+            (y * y).sum().backward()
+        return [y.numpy(), *(asnumpy(leaf.grad) for leaf in leaves)]
+
+    def plain(q: Any, k: Any, v: Any) -> Any:
+        y = attention(q, k, v)
+        q *= 2  # the product with the factor is a new array, which the function may change
+        return y
+
+    found = scaled(Implementation(plain, Conventions(expected(plain))).in_use())
+    for mine, right in zip(found, scaled(nullcontext()), strict=True):
+        np.testing.assert_allclose(mine, right, rtol=1e-9)
+
+
+def test_a_square_attention_gets_as_many_keys_as_queries() -> None:
+    def square(q: Any, k: Any, v: Any) -> Any:
+        assert q.shape[-2] == k.shape[-2]
+        return attention(q, k, v)
+
+    found = check_attention(square, expected(square) - {"rectangular"}, laws=SIMPLE)
+    assert found.ok, str(found)
+
+
+def test_a_counterexample_is_small() -> None:
+    found = check_attention(inverted, laws=[LAWS["true_means_may_attend"]])
+    example, _ = the_example(found)
+    assert example.arguments == {"batch": (), "T": 1, "S": 2}
+
+
+def test_the_code_of_a_counterexample_knows_nan_and_the_library_of_the_arrays() -> None:
+    found = check_attention(nan_behind_a_mask, laws=[LAWS["a_masked_nan_has_no_effect"]])
+    example, call = the_example(found)
+    there = Library(np.asarray, np.asarray, "np.asfortranarray")
+    for lib in (call.library, there):
+        shown = replace(example, call=replace(call, library=lib))
+        code = shown.code("nan_behind_a_mask", "wrong_attention")
+        exec(code, {"print": lambda y: None})
+        assert ("mask=np.asfortranarray(np.array(" in code) == (lib is there)
+        assert "np.nan" in code
+
+
+def test_what_is_shown_are_the_inputs_before_the_function_changed_them() -> None:
+    def changes(q: Any, k: Any, v: Any) -> Any:
+        y = 2 * attention(q, k, v) + 1
+        q[...] = k[...] = v[...] = np.nan
+        return y
+
+    single = expected(changes) - {"float64"}  # arrays of float64 are read-only
+    _, call = the_example(check_attention(changes, single, laws=[LAWS["two_equations"]]))
+    np.testing.assert_allclose(call.got, 2 * attention(*call.arrays) + 1, rtol=1e-5)
+
+
+def test_the_same_function_gives_the_same_counterexamples() -> None:
+    def facts() -> Any:
+        found = check_attention(inverted, laws=SIMPLE[:12], examples=15)
+        assert not found.ok
+        return [{**law, "seconds": 0} for law in report.as_dict(found)["laws"]]
+
+    assert facts() == facts()
+
+
+def test_text_that_looks_like_markup_is_text() -> None:
+    def marked(q: Any, k: Any, v: Any) -> Any:
+        raise ValueError("<script>alert(1)</script>")
+
+    page = report.as_html(check_attention(marked, laws=SIMPLE[:2]))
+    assert "&lt;script&gt;" in page and "<script>" not in page
