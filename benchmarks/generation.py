@@ -2,29 +2,26 @@
 
 The model of A5 (assignment 5 of Stanford CS224N) generates 120 tokens for 1 and for 32 prompts of 8
 tokens, greedily, with its cache, in one thread. (compare.py does the same with one prompt; with 32,
-of different lengths, it uses all cores.) For each token every matrix of the model is multiplied
-once, and every operation is called once. Both are also measured alone, in turn with the generation:
-the matrix products in plain NumPy, the calls as additions of two scalars.
+of different lengths, it uses all cores.) The same is done without the file that computes a token on
+arrays (kernels/cpu/decoding.py), so with a tensor for each result. For each token every matrix of
+the model is multiplied once; these products are also measured alone, in turn with the generation.
 """
 
 import statistics
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 from machine import machine
 
-from tinyattn import Tensor, ops
-from tinyattn.graph import no_grad
-from tinyattn.measure.observer import observed
 from tinyattn.models import GPT, GPTConfig
 from tinyattn.models.generate import generate
 from tinyattn.parallel.threads import keep_freed_memory, one_blas_thread
+from tinyattn.services import SERVICES
 
 A5 = GPTConfig(vocabulary=256)
 ROUNDS, PROMPT, COUNT = 11, 8, 120
-CALLS = 1000
 
 
 def seconds(action: Callable[[], object]) -> float:
@@ -38,22 +35,18 @@ def run(model: GPT, prompts: np.ndarray) -> None:
         pass
 
 
-def calls(model: GPT, prompts: np.ndarray) -> float:
-    """How many operations are called per token."""
-    called = 0
-
-    def count(name: str, function: Callable[..., Any], reason: str) -> Callable[..., Any]:
-        nonlocal called
-        called += 1
-        return function
-
-    with observed(count):
-        run(model, prompts)
-    return called / COUNT
+@contextmanager
+def with_tensors() -> Iterator[None]:
+    """A context in which the model itself computes every token."""
+    decoding = SERVICES.pop(("next_logits", "cpu"))
+    try:
+        yield
+    finally:
+        SERVICES["next_logits", "cpu"] = decoding
 
 
-def parts(rows: int) -> tuple[float, float, float, float]:
-    """Milliseconds per token, of its matrix products and of its calls; and how many calls."""
+def parts(rows: int) -> tuple[float, float, float]:
+    """Milliseconds per token, with tensors, and of the matrix products alone."""
     rng = np.random.default_rng(0)
     model = GPT(A5, seed=0)
     prompts = rng.integers(1, A5.vocabulary, (rows, PROMPT))
@@ -61,37 +54,33 @@ def parts(rows: int) -> tuple[float, float, float, float]:
     matrices = [p.data for name, p in model.named_parameters()
                 if p.ndim == 2 and name not in tables]  # fmt: skip
     factors = {len(w): rng.standard_normal((rows, len(w)), np.float32) for w in matrices}
-    one = Tensor(1.0)
+
+    def slowly() -> None:
+        with with_tensors():
+            run(model, prompts)
 
     def products() -> None:
         for _ in range(COUNT):
             for w in matrices:
                 factors[len(w)] @ w
 
-    def additions() -> None:
-        with no_grad():
-            for _ in range(CALLS):
-                ops.add(one, one)
-
-    per_token = calls(model, prompts)
-    scales = {"token": 1 / COUNT, "products": 1 / COUNT, "calls": per_token / CALLS}
-    actions = {"token": lambda: run(model, prompts), "products": products, "calls": additions}
+    actions = {"token": lambda: run(model, prompts), "tensors": slowly, "products": products}
     taken: dict[str, list[float]] = {name: [] for name in actions}
     for _ in range(ROUNDS):
         for name, action in actions.items():
-            taken[name].append(1000 * scales[name] * seconds(action))
-    token, product, call = (statistics.median(times) for times in taken.values())
-    return token, product, call, per_token
+            taken[name].append(1000 / COUNT * seconds(action))
+    token, tensors, product = (statistics.median(times) for times in taken.values())
+    return token, tensors, product
 
 
 def main() -> None:
     keep_freed_memory(np)
-    print("batch    a token of each   products     calls     the rest")
+    print("batch    a token of each   with tensors  ratio   products   the rest")
     with one_blas_thread():
         for rows in (1, 32):
-            token, product, call, count = parts(rows)
-            print(f"{rows:5} {token:14.2f} ms {product:7.2f} ms {call:6.2f} ms "
-                  f"{token - product - call:9.2f} ms   {count:.0f} calls")  # fmt: skip
+            token, tensors, product = parts(rows)
+            print(f"{rows:5} {token:15.2f} ms {tensors:11.2f} ms {token / tensors:6.2f} "
+                  f"{product:7.2f} ms {token - product:7.2f} ms")  # fmt: skip
     print(machine())
 
 

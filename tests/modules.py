@@ -3,7 +3,7 @@
 import pkgutil
 from importlib.util import find_spec
 
-import tinyattn
+import tinyattn.cli  # first: the command files of other folders import it
 
 NEED_EXTRAS = [name for name, extra in {"numba.loops": "numba"}.items() if not find_spec(extra)]
 """The ends of the names of modules that cannot be imported here, because an extra is missing."""

@@ -29,7 +29,7 @@ from mutants import MUTANTS, Mutant
 from tinyattn.theory import CHECKS, LAWS
 
 ROOT = Path(__file__).parents[1]
-PROPERTIES, KIT = "tests/properties", "tests/check"
+PROPERTIES, CHECK = "tests/properties", "tests/check"
 OF_LAWS = "test_laws.py"
 COMMAND = f"python tests/mutation.py --jobs 2 --out {PROPERTIES}/README.md"
 TOO_LONG = 300  # seconds; some mistakes cause an endless loop
@@ -111,13 +111,13 @@ def python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def suite(mutant: Mutant) -> str:
     """The folder of the tests that should detect a mistake."""
-    return KIT if mutant.file.startswith("check/") else PROPERTIES
+    return CHECK if mutant.file.startswith("check/") else PROPERTIES
 
 
 def likely(mutant: Mutant) -> list[str]:
     """The tests that most probably detect a mistake, for pytest."""
-    if suite(mutant) == KIT:
-        return [f"{KIT}/{mutant.first}"]
+    if suite(mutant) == CHECK:
+        return [f"{CHECK}/{mutant.first}"]
     module = "tinyattn." + mutant.file.removesuffix(".py").replace("/", ".")
     way = "formulas" if mutant.file.startswith("ops/") else "kernels"
     tests = [
@@ -140,7 +140,7 @@ def first_failure(folder: Path, *targets: str) -> str:
     except subprocess.TimeoutExpired:
         return "no end"
     failed = re.search(
-        rf"^(?:FAILED|ERROR) (?:{PROPERTIES}|{KIT})/(.+?)(?: - |$)", run.stdout, re.M
+        rf"^(?:FAILED|ERROR) (?:{PROPERTIES}|{CHECK})/(.+?)(?: - |$)", run.stdout, re.M
     )
     if run.returncode == 1 and failed:
         return failed[1]
@@ -215,7 +215,7 @@ def main() -> int:
         place = python(whole, "-c", "import tinyattn; print(tinyattn.__file__)").stdout
         if not place.startswith(str(whole)):
             raise RuntimeError(f"tests would run against {place or 'nothing'}, not against a copy")
-        if test := first_failure(whole, PROPERTIES, KIT):
+        if test := first_failure(whole, PROPERTIES, CHECK):
             raise RuntimeError(f"{test} fails before anything is broken")
         print(f"Without a mutant all tests pass. {len(chosen)} mutants:", flush=True)
         outcomes = []

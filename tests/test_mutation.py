@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from mutants import MUTANTS, Mutant
-from mutation import KIT, OF_LAWS, PROPERTIES, ROOT, edited, killer, likely
+from mutation import CHECK, OF_LAWS, PROPERTIES, ROOT, edited, killer, likely
 
 from tinyattn.theory import CHECKS, LAWS
 
@@ -29,7 +29,7 @@ def test_the_page_has_all_mutants_and_what_detects_them() -> None:
     assert list(detected) == names
     tests = {
         killer(f"{file.name}::{name}")
-        for folder in (PROPERTIES, KIT)
+        for folder in (PROPERTIES, CHECK)
         for file in Path(ROOT, folder).glob("test_*.py")
         for name in re.findall(r"^def (test_\w+)", file.read_text("utf-8"), re.M)
     }

@@ -1,7 +1,8 @@
 """Chapter 6: services, functions that the engine room may replace.
 
-They decide which threads share the work, which process writes files, and how memory is kept. They
-change no result, except for rounding, so they are no formulas (dispatch.py). The book has a plain
+They decide which threads share the work, which process writes files, how memory is kept, and how
+the next token is computed. They change no result, except for rounding, so they are no formulas
+(dispatch.py). The book has a plain
 version of each service. A folder of the engine room, if it is there, may replace it by its own.
 """
 

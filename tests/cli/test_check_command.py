@@ -38,3 +38,17 @@ def test_what_the_command_cannot_do_is_one_line(
     tinyattn: Any, words: list[str], message: str
 ) -> None:
     assert message in tinyattn("check", *words, status=2).stderr
+
+
+def test_all_but_some_features_are_those_of_the_keywords_that_it_has(
+    tinyattn: Any, tmp_path: Path
+) -> None:
+    file = tmp_path / "my_own.py"
+    file.write_text("from wrong_attention import attention as right\n"
+                    "def attention(q, k, v, attn_mask=None):\n"
+                    "    return right(q, k, v)\n")  # fmt: skip
+    words = ("check", f"{file}:attention", "--supports", "-float64,-nan", "--examples", 3, "--json")
+    done = tinyattn(*words)
+    missing = {why for law in json.loads(done.stdout)["laws"] for why in law["needs"].split(", ")}
+    assert {"mask", "causal", "float64"} <= missing
+    assert "attention has the keywords attn_mask, which are not given" in done.stderr

@@ -47,7 +47,7 @@ def test_table(tinyattn: Any) -> None:
     assert lines[2].split() == ["operation", "calls", "time", "fraction", "bytes", "multiply-adds",
                                 "per", "second", "by"]  # fmt: skip
     row = next(line for line in lines if line.startswith("linear        forward"))
-    assert row.split()[2] == "14" and row.endswith(" G  kernel")
+    assert row.split()[2] == "14" and row.endswith(" G  cpu kernel")
     assert next(line for line in lines if line.startswith("transpose")).endswith("  formula")
     table = lines[2 : lines.index("", 3)]
     assert len({line.index("%") for line in table[1:]}) == 1  # columns are aligned

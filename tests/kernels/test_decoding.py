@@ -8,9 +8,9 @@ import pytest
 import tinyattn
 from tinyattn.attention import ATTENTION, MultiHead
 from tinyattn.dispatch import observers
-from tinyattn.kernels.cpu import decoding
 from tinyattn.models import GPT, GPTConfig
 from tinyattn.models.generate import generate, next_logits
+from tinyattn.nn import FeedForward, Linear
 from tinyattn.services import BOOK
 
 by_the_model = BOOK["next_logits"]
@@ -68,6 +68,21 @@ class Own(MultiHead):
         return super().attend(*arguments) * 2
 
 
+def own_head(model: GPT) -> None:
+    model.head.__class__ = type("OwnLinear", (Linear,), {})
+
+
+def own_activation(model: GPT) -> None:
+    feedforward: Any = model.layers[1].feedforward
+    feedforward.__class__ = type("OwnFeedForward", (FeedForward,), {})
+
+
+def replaced(model: GPT) -> None:
+    block: Any = model.layers[0].attention
+    attend = block.attend
+    block.attend = lambda *arguments: attend(*arguments) * 2
+
+
 def test_the_model_computes_what_this_file_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
     lengths = counted(monkeypatch)
     cached = [name for name, block in ATTENTION.items() if "cache" not in block.cannot]
@@ -79,6 +94,12 @@ def test_the_model_computes_what_this_file_does_not_know(monkeypatch: pytest.Mon
         lengths.clear()
         assert steps(model, next_logits)
         assert lengths == ([4] if name == "multihead" else [4, 1, 1, 1, 1, 1]), name
+    for change in (own_head, own_activation, replaced):
+        model = new_model()
+        change(model)
+        lengths.clear()
+        steps(model, next_logits)
+        assert lengths == [4, 1, 1, 1, 1, 1], change
     lengths.clear()
     observers.append(lambda formula, run, reason: run)  # such as a profiler
     try:
@@ -118,4 +139,3 @@ def test_generate_uses_it(monkeypatch: pytest.MonkeyPatch) -> None:
     lengths = counted(monkeypatch)
     assert len(list(generate(new_model(), ids[:, :3], 5, temperature=0))) == 5
     assert lengths == [3]
-    assert decoding.next_logits is not by_the_model

@@ -28,7 +28,7 @@ class KeyValueCache:
         """Add the next T positions, (B, H, T, D) each; returns all positions so far of each tensor.
 
         The returned tensors are views of the cache. No gradient flows through them.
-        Raises: ValueError beyond the capacity.
+        Raises: ValueError beyond the capacity, or for another B, H or D than before.
         """
         return [result(array, None) for array in self.put(*(tensor.data for tensor in tensors))]
 
@@ -42,6 +42,10 @@ class KeyValueCache:
                 array_module(a).empty((*a.shape[:2], self.capacity, a.shape[3]), dtype=a.dtype)
                 for a in arrays
             ]
+        for store, array in zip(self._stores, arrays, strict=True):
+            if store.shape[:2] != array.shape[:2] or store.shape[3] != array.shape[3]:
+                raise ValueError(f"KeyValueCache: has (B, H, {self.capacity}, D) = {store.shape}; "
+                                 f"got {array.shape}")  # fmt: skip
         for store, array in zip(self._stores, arrays, strict=True):
             store[:, :, self.length : stop] = array
         self.length = stop

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -13,19 +13,30 @@ from tinyattn.cli.outputs import check_target
 from tinyattn.cli.own_code import module_of
 from tinyattn.cli.types import FILE, Amount, Choice, wrong
 from tinyattn.names import nearest
-from tinyattn.theory.conventions import CAUSAL_FROM, EXPECTED, FEATURES, LIBRARIES, MASKS, NO_KEY
+from tinyattn.theory.conventions import CAUSAL_FROM, FEATURES, KEYWORDS, LIBRARIES, MASKS, NO_KEY
 
 
-class Features(click.ParamType[frozenset[str]]):
+class Supports(NamedTuple):
+    """Features that a function supports, or those that it does not support."""
+
+    names: frozenset[str]
+    without: bool
+
+    def of(self, by_default: frozenset[str]) -> frozenset[str]:
+        """All features that it supports."""
+        return by_default - self.names if self.without else self.names
+
+
+class Features(click.ParamType[Supports]):
     """The type of --supports: names with commas between, or all but some: -mask,-causal."""
 
     name = "features"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> frozenset[str]:
-        """The set of features."""
-        if isinstance(value, frozenset):
+    ) -> Supports:
+        """The features."""
+        if isinstance(value, Supports):
             return value
         names = [name.strip() for name in value.split(",")]
         for name in names:
@@ -33,14 +44,14 @@ class Features(click.ParamType[frozenset[str]]):
                 self.fail(f"there is no feature {name!r}{nearest(name, sorted(FEATURES))}")
         if len({name.startswith("-") for name in names}) > 1:
             self.fail("give either what it supports, or what it does not (with - before each name)")
-        without = {name[1:] for name in names if name.startswith("-")}
-        return (EXPECTED if without else frozenset(names)) - without
+        without = names[0].startswith("-")
+        return Supports(frozenset(name.removeprefix("-") for name in names), without)
 
 
 @click.command()
 @click.argument("function", metavar="MODULE:FUNCTION")
 @opt.option("--supports", type=Features(), metavar="NAMES",
-            show_default="all but dropout, grad and the keywords that it has not",
+            show_default="all but dropout, grad and the keywords it does not have",
             help="What it supports, with commas between; or what it does not, as in -mask,-causal. "
             f"Names: {', '.join(sorted(FEATURES))}.")  # fmt: skip
 @opt.option("--arrays", type=Choice(LIBRARIES), default="numpy",
@@ -57,7 +68,7 @@ class Features(click.ParamType[frozenset[str]]):
 @opt.option("--html", "page", type=FILE, help="HTML file to write with all results.")
 @opt.JSON
 def check(
-    function: str, supports: frozenset[str] | None, arrays: str, mask: str, no_key: str,
+    function: str, supports: Supports | None, arrays: str, mask: str, no_key: str,
     causal_from: str, examples: int, page: Path | None,
 ) -> None:  # fmt: skip
     """Check the laws of attention on a function of yours.
@@ -75,7 +86,7 @@ def check(
     if find_spec("hypothesis") is None:
         raise click.UsageError("tinyattn check needs Hypothesis: pip install 'tinyattn[check]'")
     from tinyattn.check import report
-    from tinyattn.check.conformance import check_attention
+    from tinyattn.check.conformance import check_attention, expected, keywords
     from tinyattn.data.files import write
     from tinyattn.report.progress import Progress
     from tinyattn.theory.laws import LAWS
@@ -93,9 +104,15 @@ def check(
             there = [key for key, value in vars(made).items() if callable(value)]
             hint = nearest(name, there) if there else "; it has no functions"
             raise ValueError(f"{module} has no function {name!r}{hint}")
+    by_default = expected(f)
+    supported = by_default if supports is None else supports.of(by_default)
+    others = [word for word in keywords(f) or [] if word not in KEYWORDS]
+    if others:
+        click.echo(f"note: {name} has the keywords {', '.join(others)}, which are not given; those "
+                   f"that may be given are {', '.join(sorted(KEYWORDS))}", err=True)  # fmt: skip
     with wrong("--arrays"), Progress() as bar:
         bar.start(0, len(LAWS))
-        found = check_attention(f, supports, arrays=arrays, mask=mask, no_key=no_key,
+        found = check_attention(f, supported, arrays=arrays, mask=mask, no_key=no_key,
                                 causal_from=causal_from, examples=examples,
                                 on_result=lambda result: bar.advance(1))  # fmt: skip
     if page is not None:

@@ -63,13 +63,20 @@ def in_order() -> list[Law]:
 
 def expected(f: Callable[..., Any]) -> frozenset[str]:
     """What a function is expected to support: EXPECTED, but only the keywords that it has."""
+    names = keywords(f)
+    return EXPECTED if names is None else EXPECTED - (KEYWORDS - {*names})
+
+
+def keywords(f: Callable[..., Any]) -> list[str] | None:
+    """The keywords of a function after q, k and v; None if it takes any, or does not say."""
     try:
-        parameters = inspect.signature(f).parameters.values()
+        parameters = [*inspect.signature(f).parameters.values()]
     except (TypeError, ValueError):  # compiled functions may have no signature
-        return EXPECTED
+        return None
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
-        return EXPECTED
-    return EXPECTED - (KEYWORDS - {p.name for p in parameters})
+        return None
+    given = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    return given[3:]
 
 
 def check_attention(

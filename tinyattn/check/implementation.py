@@ -65,7 +65,7 @@ def library(name: str) -> Library:
 
 
 def _torch_array(array: np.ndarray) -> Any:
-    """A tensor with the strides of the array, unless they are negative, which PyTorch has not."""
+    """A tensor with the strides of the array; PyTorch has no negative ones."""
     import torch
 
     fits = array.flags.writeable and min(array.strides, default=0) >= 0

@@ -88,8 +88,9 @@ class MPIRanks(Ranks):
         hashes = self._all.allgather(hashlib.sha256(what.encode()).hexdigest())
         if len({*hashes}) > 1:
             raise RanksDiffer(
-                "the processes of this run differ in settings, data, number of workers or "
-                "version; start all with the same command, and with --workers"
+                "the processes of this run differ in settings, data, number of workers, kernels "
+                "(is Numba installed for all?) or version; start all with the same command, and "
+                "with --workers"
             )
 
     def end_all(self, status: int) -> None:

@@ -78,7 +78,7 @@ def train(make: Callable[[], Job], options: RunOptions) -> Any:
 
 def _done(job: Job, options: RunOptions) -> Run:
     total = job.settings.total_steps(job.data.batches_per_epoch)
-    # What computes decides the rounding.
+    # What can compute decides the rounding.
     rounding = {"formulas": switched_off(), "kernels": kernels_in_use(options.device)}
     about = {**job.about, **rounding}
     resume: Checkpoint | None = None

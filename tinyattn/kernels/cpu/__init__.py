@@ -1,7 +1,7 @@
 """Engine room, CPU: kernels for NumPy. Each file names the formulas that its kernels compute.
 
-`tiles` and `pairs` cut arrays into tiles that fit the cache of a core; `selected` computes
-attention where elements are not finite.
+`decoding` calls them for each generated token. `tiles` and `pairs` cut arrays into tiles that fit
+the cache of a core; `selected` computes attention where elements are not finite.
 """
 
 from tinyattn.kernels.cpu import attention, cross_entropy, decoding, dropout, embedding, gelu

@@ -8,6 +8,7 @@ directly, so the logits have the same bits.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -28,11 +29,11 @@ def next_logits(
 ) -> np.ndarray:
     """`generate.next_logits`; the model itself computes more than one position, and without cache.
 
-    It also computes if its attention type is another one, if a kernel is switched off, or if an
-    observer wants to see every operation.
+    It also computes if it has a part that this file does not know, if a kernel is switched off, or
+    if an observer wants to see every operation.
     """
     full = cache and cache[0].length == model.max_length  # then the model raises an error
-    if not cache or full or ids.shape[1] != 1 or off or observers or not _usual(model):
+    if not cache or full or ids.shape[1] != 1 or off or observers or not _knows(model, cache):
         by_the_model: np.ndarray = BOOK["next_logits"](xp, model, ids, cache)
         return by_the_model
     start = cache[0].length
@@ -48,18 +49,38 @@ def next_logits(
     return logits
 
 
-def _usual(model: GPT) -> bool:
-    """Whether this is a GPT of layers with multi-head attention, none of them of a user."""
+_models: WeakKeyDictionary[KeyValueCache, bool] = WeakKeyDictionary()
+"""Whether the model of a cache is known, so that this is found out once in a generation."""
+
+
+def _knows(model: GPT, cache: list[KeyValueCache]) -> bool:
+    if cache[0] not in _models:
+        _models[cache[0]] = _known(model)
+    return _models[cache[0]]
+
+
+def _known(part: Any) -> bool:
+    """Whether this file computes what a module does, and all modules in it: none is a user's own.
+
+    The types are imported here, because the book imports this package before them.
+    """
+    from tinyattn import nn
     from tinyattn.attention.multihead import MultiHead
     from tinyattn.models.gpt import GPT
     from tinyattn.models.layer import Layer
-    from tinyattn.nn import Rotary
 
-    if type(model) is not GPT or model.perceiver is not None:
+    types = {GPT, Layer, MultiHead, nn.Dropout, nn.Embedding, nn.FeedForward, nn.LayerNorm,
+             nn.LearnedPositions, nn.Linear, nn.Rotary}  # fmt: skip
+    if type(part) not in types:
         return False
-    rotary = {type(layer.attention.rotary) for layer in model.layers}
-    types = {(type(layer), type(layer.attention)) for layer in model.layers}
-    return types == {(Layer, MultiHead)} and rotary <= {Rotary, type(None)}
+    for value in vars(part).values():
+        for one in value if isinstance(value, list) else [value]:
+            if isinstance(one, nn.Module | nn.Rotary):
+                if not _known(one):
+                    return False
+            elif callable(one):  # a method that was replaced in this one object
+                return False
+    return True
 
 
 def _value(operation: Any, *arrays: Array, **options: Any) -> Array:

@@ -31,12 +31,12 @@ def keys_have_no_order(lab: Lab, batch: tuple[int, ...], T: int, S: int) -> Find
     return same("y", run(lab, moved), (y, dq, dk[..., order, :], dv[..., order, :]))
 
 
-@structural_law(PAGE, T=Whole(1, 4), S=Whole(1, 5), batch=Whole(1, 4))
-def sequences_do_not_mix(lab: Lab, T: int, S: int, batch: int) -> Finding:
+@structural_law(PAGE, T=Whole(1, 4), S=Whole(1, 5), sequences=Whole(1, 4))
+def sequences_do_not_mix(lab: Lab, T: int, S: int, sequences: int) -> Finding:
     """Each sequence and head of a batch has the output and gradients that it has alone."""
-    x = inputs(lab, (batch,), T, S)
+    x = inputs(lab, (sequences,), T, S)
     alone = [run(lab, Inputs(*(a[i] for a in (x.q, x.k, x.v, x.allowed, x.g))))
-             for i in range(batch)]  # fmt: skip
+             for i in range(sequences)]  # fmt: skip
     return same("y", run(lab, x), tuple(np.stack(parts) for parts in zip(*alone, strict=True)))
 
 
