@@ -89,7 +89,8 @@ def test_python_on_a_page_prints_and_draws_what_the_page_shows(
     page: Path, studio: Path, ops_restored: None
 ) -> None:
     text = page.read_text("utf-8")
-    with drawing_without_a_screen(page):
+    # Pages count the work of the kernels that everybody has, not of compiled loops.
+    with tinyattn.formulas("numba"), drawing_without_a_screen(page):
         namespace = {"__name__": page.stem}
         for number, block in enumerate(PYTHON.finditer(text), start=1):
             code, expected = block.groups()
