@@ -15,6 +15,7 @@ import modules
 import numpy as np
 import pytest
 
+import tinyattn
 from tinyattn.attention import ATTENTION
 from tinyattn.cli import main
 from tinyattn.tasks.recipe import recipe_names
