@@ -2,8 +2,8 @@
 
 They decide which threads share the work, which process writes files, how memory is kept, and how
 the next token is computed. They change no result, except for rounding, so they are no formulas
-(dispatch.py). The book has a plain
-version of each service. A folder of the engine room, if it is there, may replace it by its own.
+(dispatch.py). The book has a plain version of each service. A folder of the engine room, if it is
+there, may replace it by its own.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def switched_off() -> list[str]:
 
 
 def kernels_in_use(device: str) -> list[str]:
-    """The rooms whose kernels compute on this device, in the order in which they are tried."""
+    """The rooms whose kernels can compute on this device, in the order in which they are tried."""
     found = {room for _, room in KERNELS} - off.keys()
     return [room for room in ROOMS.get(device, (device,)) if room in found and "all" not in off]
 

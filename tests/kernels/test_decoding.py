@@ -123,7 +123,7 @@ def test_errors_are_those_of_the_model() -> None:
 
 
 def test_a_changed_parameter_counts_at_the_next_step() -> None:
-    """Nothing of the model is kept between two steps."""
+    """No number of the model is kept between two steps."""
     model, other = new_model(), new_model()
     cache, others = model.new_cache(), other.new_cache()
     for part in (ids[:, :4], ids[:, 4:5]):

@@ -10,8 +10,8 @@ NOTES = """\
 time: computing time of all threads together; an operation with its own row counts only there.
 bytes: of the arrays that an operation reads and writes, each once; backward, of the gradients.
 multiply-adds: those that the result needs, without pairs of a query and a masked key, and without
-work that backward repeats. by: the kernel that computed, or formula, with the
-reason if it has a kernel."""
+work that backward repeats. by: the kernel that computed, or formula, with the reason if it has a
+kernel."""
 
 
 COLUMNS = [

@@ -38,23 +38,25 @@ def attention(
     dropout_rng: DropoutRNG | None = None,
 ) -> Any:
     """`ops.attention`, tile by tile as in FlashAttention (Dao and others 2022)."""
-    if is_one_query(q, k, v, allowed, dropout, dropout_rng):
-        y = _of_one_query(q, k, v, scale)
-        if _finite(y):
-            return y, lambda g: tiled(_by_tiles, q, k, v, None, False, scale, 0.0, None)[1](g)
-    return tiled(_by_tiles, q, k, v, allowed, causal, scale, dropout, dropout_rng)
+    return computed(_of_one_query, _by_tiles, q, k, v, allowed, causal, scale, dropout, dropout_rng)
 
 
-def is_one_query(
-    q: Array, k: Array, v: Array, allowed: Mask, dropout: float, dropout_rng: DropoutRNG | None
-) -> bool:
-    """Whether each sequence has one query, and no mask or dropout, as in generation with a cache.
+def computed(
+    of_one_query: Any, by_tiles: Any, q: Array, k: Array, v: Array, allowed: Mask, causal: bool,
+    scale: float | None, dropout: float, dropout_rng: DropoutRNG | None,
+) -> Any:  # fmt: skip
+    """Attention by one of two functions: `of_one_query` if each sequence has one query, and no mask
+    or dropout, as in generation with a cache; otherwise `by_tiles`, see `tiled`.
 
     A causal mask of a single query, the last one, hides no key.
     """
     one = q.ndim == 4 and q.shape[-2] == 1 and allowed is None and not (dropout and dropout_rng)
     same = q.shape[:-2] == k.shape[:-2] == v.shape[:-2]
-    return bool(one and same and q.size and v.size)
+    if one and same and q.size and v.size:
+        y = of_one_query(q, k, v, scale)
+        if _finite(y):
+            return y, lambda g: tiled(by_tiles, q, k, v, None, False, scale, 0.0, None)[1](g)
+    return tiled(by_tiles, q, k, v, allowed, causal, scale, dropout, dropout_rng)
 
 
 def _of_one_query(q: Array, k: Array, v: Array, scale: float | None) -> Array:

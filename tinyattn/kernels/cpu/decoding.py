@@ -49,14 +49,15 @@ def next_logits(
     return logits
 
 
-_models: WeakKeyDictionary[KeyValueCache, bool] = WeakKeyDictionary()
-"""Whether the model of a cache is known, so that this is found out once in a generation."""
+_of_known: WeakKeyDictionary[KeyValueCache, bool] = WeakKeyDictionary()
+"""Whether a cache is of a known model, so that this is found out once in a generation."""
 
 
 def _knows(model: GPT, cache: list[KeyValueCache]) -> bool:
-    if cache[0] not in _models:
-        _models[cache[0]] = _known(model)
-    return _models[cache[0]]
+    """`_known` of the model, found out at the first token."""
+    if cache[0] not in _of_known:
+        _of_known[cache[0]] = _known(model)
+    return _of_known[cache[0]]
 
 
 def _known(part: Any) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tinyattn.backend import Array
-from tinyattn.kernels.cpu.attention import is_one_query, tiled, transposed, transposed_copy
+from tinyattn.kernels.cpu.attention import computed, transposed, transposed_copy
 from tinyattn.kernels.cpu.pairs import Pairs, Part
 from tinyattn.kernels.register import kernel
 from tinyattn.op import Mask
@@ -41,11 +41,7 @@ def attention(
     dropout_rng: DropoutRNG | None = None,
 ) -> Any:
     """`ops.attention`, tile by tile; for one query, and no mask, in one loop over all keys."""
-    if is_one_query(q, k, v, allowed, dropout, dropout_rng):
-        y = _of_one_query(q, k, v, scale)
-        if np.isfinite(y).all():
-            return y, lambda g: tiled(_by_tiles, q, k, v, None, False, scale, 0.0, None)[1](g)
-    return tiled(_by_tiles, q, k, v, allowed, causal, scale, dropout, dropout_rng)
+    return computed(_of_one_query, _by_tiles, q, k, v, allowed, causal, scale, dropout, dropout_rng)
 
 
 def _of_one_query(q: Array, k: Array, v: Array, scale: float | None) -> Array:
