@@ -48,7 +48,6 @@ sheets, which are students' published solutions of assignment 5; its docstrings 
 """
 
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
 import tinyattn.calls
@@ -60,13 +59,23 @@ from tinyattn.graph import no_grad
 from tinyattn.switches import formulas
 from tinyattn.tensor import Tensor
 
-try:
-    __version__ = version("tinyattn")
-except PackageNotFoundError:  # run from a checkout that was not installed
-    __version__ = "0+unknown"
+__version__: str
 
 for _room in ("kernels", "parallel"):  # the engine room, which may have been deleted
     if find_spec(f"tinyattn.{_room}"):
         import_module(f"tinyattn.{_room}")
+
+
+def __getattr__(name: str) -> str:
+    """`__version__`, read when it is used: looking for it takes a third of the import's time."""
+    if name != "__version__":
+        raise AttributeError(f"module 'tinyattn' has no attribute {name!r}")
+    from importlib import metadata
+
+    try:
+        return metadata.version("tinyattn")
+    except metadata.PackageNotFoundError:  # run from a checkout that was not installed
+        return "0+unknown"
+
 
 __all__ = ["Tensor", "__version__", "formulas", "gradcheck", "no_grad", "ops"]
