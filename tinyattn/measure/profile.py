@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from dataclasses import asdict, dataclass
 from typing import Any, ParamSpec, TypeVar
 
@@ -23,6 +23,7 @@ from tinyattn.limits import TICK, whole
 from tinyattn.measure.memory import traced_memory
 from tinyattn.measure.observer import CLIPPING, MAIN, OPTIMIZER, Observer, Row, observed, part
 from tinyattn.parallel.shards import ShardedStep
+from tinyattn.parallel.threads import executor
 from tinyattn.training.optimizers import Optimizer
 from tinyattn.training.step import Loss
 
@@ -138,8 +139,8 @@ def product_rate(workers: int, rounds: int = 5) -> float:
             taken.append(time.thread_time() - began)
         return PRODUCT**3 / max(TICK, min(taken))
 
-    with ThreadPoolExecutor(workers) as executor:
-        return sum(executor.map(best, range(workers))) / workers
+    with executor(workers) as threads:
+        return sum(threads.map(best, range(workers))) / workers
 
 
 class _ObservedStep(ShardedStep):
@@ -150,7 +151,7 @@ class _ObservedStep(ShardedStep):
     ) -> None:
         super().__init__(loss, optimizers, **options)
         self.observer = observer
-        self.executor = _ObservedExecutor(observer, self.workers)
+        self.executor = _ObservedExecutor(observer, self.executor)
 
     def _clip(self, losses: list[Array]) -> tuple[Array, Array]:
         return self.observer.doing(CLIPPING, functools.partial(super()._clip, losses))
@@ -159,12 +160,11 @@ class _ObservedStep(ShardedStep):
         self.observer.doing(OPTIMIZER, functools.partial(super()._move, learning_rate))
 
 
-class _ObservedExecutor(ThreadPoolExecutor):
-    """Worker threads that record the time of their tasks."""
+class _ObservedExecutor(Executor):
+    """The threads of a step, which record the time of their tasks."""
 
-    def __init__(self, observer: Observer, workers: int) -> None:
-        super().__init__(workers)
-        self.observer = observer
+    def __init__(self, observer: Observer, threads: Executor) -> None:
+        self.observer, self.threads = observer, threads
 
     def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
         phase = self.observer.phase
@@ -174,4 +174,7 @@ class _ObservedExecutor(ThreadPoolExecutor):
             self.observer.notes.append(part(phase, seconds))
             return made
 
-        return super().submit(task)
+        return self.threads.submit(task)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        self.threads.shutdown(wait, cancel_futures=cancel_futures)

@@ -17,7 +17,6 @@ import math
 import traceback
 from collections import deque
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Self
 
 import numpy as np
@@ -28,7 +27,7 @@ from tinyattn.dispatch import Function, choose, dispatched
 from tinyattn.limits import MOST_WORKERS, whole
 from tinyattn.parallel.flat import FlatParameters, Piece, add_gradients, flat_of, tiles
 from tinyattn.parallel.mpi import default_workers
-from tinyattn.parallel.threads import on_gpu, worker_threads
+from tinyattn.parallel.threads import executor, on_gpu, worker_threads
 from tinyattn.rng import DropoutRNG
 from tinyattn.tensor import Tensor, gradients
 from tinyattn.training.optimizers import Optimizer
@@ -91,7 +90,7 @@ class ShardedStep(Step):
             workers = 1 if on_gpu(self.xp) else default_workers(ranks)
         self.workers = whole("workers", workers, 1, 1 if on_gpu(self.xp) else MOST_WORKERS)
         ranks.agree(f"workers {self.workers}")  # they decide which shards each rank takes
-        self.executor = ThreadPoolExecutor(self.workers)
+        self.executor = executor(self.workers, apart=on_gpu(self.xp))
         self._failed = self.xp.zeros(1, dtype=self.xp.int32)  # on a GPU, whether a step failed
         self._collector = {
             key: piece for flat in self.flat for key, piece in flat.collector().items()

@@ -12,13 +12,16 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from tinyattn.backend import device_name
 from tinyattn.limits import MOST_WORKERS, whole
 from tinyattn.services import serves
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 SWITCH_SECONDS = 2e-4
 """Seconds for which a thread may keep the interpreter while another waits for it. With two workers,
@@ -117,6 +120,31 @@ def worker_threads() -> Iterator[None]:
         yield
 
 
+class AtOnce(Executor):
+    """An executor without threads: `submit` and `map` compute in the thread that calls them."""
+
+    def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
+        future: Future[R] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+    def map(self, fn: Callable[..., R], *iterables: Any, **options: Any) -> Iterator[R]:
+        return map(fn, *iterables)  # each result when it is asked for, so that progress shows
+
+
+def executor(workers: int, *, apart: bool = False) -> Executor:
+    """An executor with `workers` threads; for one worker the calling thread is enough.
+
+    Python in a browser can start no thread.
+
+    Args: apart: whether a single worker needs a thread of its own, because the caller goes on.
+    """
+    return ThreadPoolExecutor(workers) if apart or workers > 1 else AtOnce()
+
+
 @serves("cpu", "cuda")
 def side_by_side(
     xp: Any, function: Callable[[Any], Any], items: Iterable[Any], workers: int | None = None
@@ -128,8 +156,8 @@ def side_by_side(
 
 
 def _shared(function: Callable[[Any], Any], items: Iterable[Any], workers: int) -> Iterator[Any]:
-    with worker_threads(), ThreadPoolExecutor(workers) as executor:
-        yield from executor.map(function, items)
+    with worker_threads(), executor(workers) as threads:
+        yield from threads.map(function, items)
 
 
 @serves("cpu")
