@@ -22,7 +22,7 @@ every_file = pytest.mark.parametrize("file", FILES, ids=lambda f: str(f.relative
 
 ORDER = contents()
 ENGINE_ROOM = ("kernels/", "parallel/", "measure/")
-WINGS = ("parsing/", "report/", "cli/", "trace/", "explore/", "check/")
+WINGS = ("parsing/", "report/", "cli/", "trace/", "explore/", "check/", "exercise/")
 every_listed_file = pytest.mark.parametrize("name", ORDER)
 
 

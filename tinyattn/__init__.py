@@ -26,7 +26,9 @@ fast kernels, threads and measurements, and may be deleted (dispatch.py).
                     cli/options, cli/outputs, cli/, parsing/parse_command,
                     parsing/parsing_commands, trace/, trace/edit_command,
                     trace/trace_command, trace/trace_commands, explore/, explore/explore_command,
-                    explore/explore_commands, check/, check/check_command, check/check_commands
+                    explore/explore_commands, check/, check/check_command, check/check_commands,
+                    exercise/exercise, exercise/, exercise/exercise_command,
+                    exercise/exercise_commands
     engine room     kernels/register, kernels/cpu/tiles, kernels/cpu/dropout, kernels/cpu/sums,
                     kernels/cpu/pairs, kernels/cpu/selected, kernels/cpu/orthogonal, kernels/cpu/,
                     kernels/cuda/, kernels/numba/, parallel/threads, parallel/flat, parallel/,

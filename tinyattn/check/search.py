@@ -9,18 +9,19 @@ from __future__ import annotations
 import re
 import time
 import traceback
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from hypothesis import HealthCheck, Phase, given, reject, settings
 from hypothesis import strategies as st
 from hypothesis.errors import HypothesisException
 
-from tinyattn.check.implementation import Called, Implementation
+from tinyattn.check.implementation import Called
 from tinyattn.check.strategies import of_values
-from tinyattn.theory.conventions import FEATURES, Unsupported
+from tinyattn.theory.conventions import FEATURES, Conventions, Unsupported
 from tinyattn.theory.finding import rounding, shown
 from tinyattn.theory.lab import Lab
 from tinyattn.theory.law import Law
@@ -90,6 +91,28 @@ class Checked:
     counterexample: Counterexample | None = None
 
 
+class UnderTest(Protocol):
+    """A function that can compute in place of an op: an Implementation, for example."""
+
+    @property
+    def f(self) -> Any:
+        """The function of the user."""
+
+    @property
+    def conventions(self) -> Conventions:
+        """What it declares about itself."""
+
+    @property
+    def calls(self) -> list[Called]:
+        """Its calls since this list was cleared."""
+
+    def can(self, feature: str) -> bool:
+        """Whether it supports a feature."""
+
+    def in_use(self) -> AbstractContextManager[None]:
+        """A context in which it computes in place of the op."""
+
+
 class _Broken(Exception):
     """The law fails on these arguments."""
 
@@ -98,7 +121,16 @@ class _LeftOut(Exception):
     """The law needs something that is not supported, whatever its arguments are."""
 
 
-def check_law(law: Law, implementation: Implementation, *, examples: int = 40) -> Checked:
+def repeatable(examples: int) -> settings:
+    """Settings of a search that tries so many arguments, the same ones in each run."""
+    return settings(
+        max_examples=examples, deadline=None, database=None, derandomize=True,
+        suppress_health_check=list(HealthCheck), phases=[Phase.generate, Phase.shrink],
+        report_multiple_bugs=False, print_blob=False,
+    )  # fmt: skip
+
+
+def check_law(law: Law, implementation: UnderTest, *, examples: int = 40) -> Checked:
     """Search the domain of a law for arguments on which an attention breaks it.
 
     The same implementation gives the same result: the search does not depend on the time.
@@ -107,11 +139,7 @@ def check_law(law: Law, implementation: Implementation, *, examples: int = 40) -
     generator = Rounded if law.page == PAGE else np.random.Generator
     worst: Counterexample | None = None
 
-    @settings(
-        max_examples=examples, deadline=None, database=None, derandomize=True,
-        suppress_health_check=list(HealthCheck), phases=[Phase.generate, Phase.shrink],
-        report_multiple_bugs=False, print_blob=False,
-    )  # fmt: skip
+    @repeatable(examples)
     @given(st.data())
     def attempt(data: st.DataObject) -> None:
         nonlocal tried, worst, refused
@@ -132,7 +160,7 @@ def check_law(law: Law, implementation: Implementation, *, examples: int = 40) -
         except HypothesisException:
             raise
         except Exception as error:  # whatever the attention under test raises
-            text = _about(error, implementation.f)
+            text = about(error, implementation.f)
         else:
             tried += 1
             if finding.holds:
@@ -155,12 +183,16 @@ def check_law(law: Law, implementation: Implementation, *, examples: int = 40) -
     return Checked(law, state, time.perf_counter() - began, why, worst)
 
 
-def _about(error: Exception, f: Any) -> str:
+def about(error: Exception, f: Any) -> str:
     """An exception, with the line of the function in which it occurred, and what may help."""
     text = f"{type(error).__name__}: {error}"
     file = getattr(getattr(f, "__code__", None), "co_filename", None)
-    lines = [place.lineno for place in traceback.extract_tb(error.__traceback__)
-             if place.filename == file]  # fmt: skip
+    lines: list[int | None] = []
+    raised: BaseException | None = error
+    while raised is not None and not lines:  # an op raises its errors from those of the function
+        lines = [place.lineno for place in traceback.extract_tb(raised.__traceback__)
+                 if place.filename == file]  # fmt: skip
+        raised = raised.__cause__
     keyword = re.search(r"unexpected keyword argument '(\w+)'", text)
     if keyword and keyword[1] in FEATURES:
         text += f"; if it has no {keyword[1]}, leave {keyword[1]} out of what it supports"

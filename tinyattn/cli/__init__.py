@@ -225,7 +225,10 @@ for command in (
     main.add_command(command)
 # Other folders add commands. measure/ is part of the engine room, which may have been deleted; it
 # needs parallel/.
-ROOMS = {"parsing": (), "trace": (), "explore": (), "check": (), "measure": ("measure", "parallel")}
+ROOMS = {
+    "parsing": (), "trace": (), "explore": (), "check": (), "exercise": (),
+    "measure": ("measure", "parallel"),
+}  # fmt: skip
 for room, needed in ROOMS.items():
     if all(find_spec(f"tinyattn.{name}") for name in needed):
         for command in import_module(f"tinyattn.{room}.{room}_commands").COMMANDS:

@@ -82,7 +82,10 @@ def module_of(module: str) -> ModuleType:
         return _from_file(module) if module.endswith(".py") else _from_here(module)
     except Exception as error:  # code of the user may raise anything
         kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
-        raise ValueError(f"cannot import {module}: {kind}{error}") from error
+        lines = [line for frame, line in walk_tb(error.__traceback__)
+                 if frame.f_code.co_filename == os.path.abspath(module)]  # fmt: skip
+        place = f" (line {lines[-1]})" if lines else ""
+        raise ValueError(f"cannot import {module}: {kind}{error}{place}") from error
 
 
 def attention_in(module: str) -> list[str]:
