@@ -1,0 +1,51 @@
+"""Packages of the npm registry, each checked against the sum that is recorded here."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from pathlib import Path
+
+INTEGRITY = {
+    "katex@0.19.1":
+        "jG8uKntjSEcm2EpQOh0XturpPuuC9r3Sq5HLHdsFdWZT27E672SF19QEi+of0/YeOy15lDgRhKvr5614uRrEfA==",
+    "iframe-worker@1.0.4":
+        "roeaaI+Lg1LJNfgpCjoRe/+WzEjy9+Z08LoEvu85MCPbBjwm+qXz8Ag5U05lHa6V1CysZyGzE0SOkAtSUA5q7Q==",
+}  # fmt: skip
+"""The SHA-512 of each package, in base64 as npm prints it (`npm view NAME dist.integrity`)."""
+
+
+def fetch(package: str, cache: Path) -> Path:
+    """Download a package, or take it from the cache, and unpack it.
+
+    Args:
+        package: name@version, in `INTEGRITY`.
+        cache: a folder that is kept; it is made if it is not there.
+    Returns: the folder of the package.
+    Raises: RuntimeError if it cannot be had, or has another sum.
+    """
+    folder = cache / package
+    if folder.is_dir():
+        return folder / "package"
+    npm = shutil.which("npm")
+    if npm is None:
+        raise RuntimeError(f"{package}: needs npm, which is not installed")
+    with tempfile.TemporaryDirectory() as place:
+        packed = subprocess.run([npm, "pack", "--silent", package], cwd=place, capture_output=True,
+                                text=True)  # fmt: skip
+        archives = [*Path(place).glob("*.tgz")]
+        if packed.returncode or len(archives) != 1:
+            raise RuntimeError(f"{package}: npm could not get it: {packed.stderr.strip()[-300:]}")
+        found = base64.b64encode(hashlib.sha512(archives[0].read_bytes()).digest()).decode()
+        if found != INTEGRITY[package]:
+            raise RuntimeError(f"{package}: has the sum {found}; expected {INTEGRITY[package]}")
+        with tarfile.open(archives[0]) as archive:
+            unpacked = Path(place) / "unpacked"
+            archive.extractall(unpacked, filter="data")
+        cache.mkdir(parents=True, exist_ok=True)
+        shutil.copytree(unpacked, folder, dirs_exist_ok=True)
+    return folder / "package"
