@@ -41,17 +41,22 @@ def missing(builder: str) -> list[str]:
 
 
 def assets(pages: Path, cache: Path) -> Path:
-    """Copy what comes from npm into the staged pages. Returns: the folder of KaTeX's package."""
+    """Copy what comes from npm, with its licences. Returns: the folder of KaTeX's package."""
     import npm
 
-    katex = npm.fetch("katex@0.19.1", cache)
-    into = pages / "assets/katex"
-    (into / "fonts").mkdir(parents=True)
-    shutil.copy(katex / "dist/katex.min.css", into)
+    katex, serif, worker = (npm.fetch(package, cache) for package in npm.INTEGRITY)
+    folder = pages / "assets"
+    (folder / "katex/fonts").mkdir(parents=True)
+    (folder / "fonts").mkdir()
+    shutil.copy(katex / "dist/katex.min.css", folder / "katex")
     for font in (katex / "dist/fonts").glob("*.woff2"):
-        shutil.copy(font, into / "fonts")
-    worker = npm.fetch("iframe-worker@1.0.4", cache)
-    shutil.copy(worker / "shim/index.js", pages / "assets/iframe-worker.js")
+        shutil.copy(font, folder / "katex/fonts")
+    for name in ("latin-wght-normal", "latin-wght-italic", "greek-wght-normal"):
+        shutil.copy(serif / f"files/source-serif-4-{name}.woff2", folder / f"fonts/{name}.woff2")
+    shutil.copy(worker / "shim/index.js", folder / "iframe-worker.js")
+    for package, place in ((katex, "katex"), (serif, "fonts"), (worker, ".")):
+        name = "iframe-worker.LICENSE.txt" if place == "." else "LICENSE.txt"
+        shutil.copy(package / "LICENSE", folder / place / name)
     return katex
 
 
@@ -79,6 +84,7 @@ def build(out: Path, *, cache: Path = CACHE, builder: str = "zensical") -> dict[
                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
         if run.returncode:
             raise RuntimeError(f"{builder} failed:\n{run.stdout}")
+        (folder / "built/404.html").unlink()  # it works only at the root of a server
         fill(folder / "built", Addresses())
         formulas = render(folder / "built", katex)
         if out.exists():

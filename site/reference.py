@@ -44,8 +44,7 @@ def page(folder: str, addresses: Addresses) -> str:
     for file in files(folder):
         view = View(addresses, file, contents.reference_page(folder))
         name = file.rpartition("/")[2]
-        parts.append(f'## {name.removesuffix(".py")} {{ #{anchor(file, "")} }}\n')
-        parts.append(f'<p class="from"><a href="{view.to(Target(file))}">{name}</a></p>')
+        parts.append(f'## <a href="{view.to(Target(file))}">{name}</a> {{ #{anchor(file, "")} }}')
         parts += [_entry(file, name, node, view) for name, node in public(file)]
     return "\n\n".join(parts) + "\n"
 

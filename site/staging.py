@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import json
 import posixpath
+import re
 import shutil
 from pathlib import Path
 
@@ -101,9 +102,5 @@ def _listing(title: str, files: list[str], folder: str, level: str = "#") -> str
 def _about(file: str) -> str:
     """The first sentence of a file's docstring, without the name of its chapter, in a table."""
     text = first_sentence(ast.get_docstring(module(file).tree) or "")
-    head, colon, rest = text.partition(": ")
-    text = rest if colon and head.split(" ")[0].strip(",") in _CHAPTERS else text
-    return text.replace("|", "\\|").replace("*", "\\*").replace("_", "\\_")
-
-
-_CHAPTERS = ("Chapter", "Wing", "Engine")
+    text = re.sub(r"^(Chapters?|Wing|Engine room)\b[^:]*: ", "", text)
+    return re.sub(r"([|*_<$\\])", r"\\\1", text[:1].upper() + text[1:])

@@ -32,10 +32,10 @@ def words(docstring: str, link: Link) -> str:
 
 
 def first_sentence(docstring: str) -> str:
-    """Its first sentence, or the part before a field, as plain text on one line."""
+    """Its first sentence, as plain text on one line."""
     paragraph = " ".join(docstring.strip().partition("\n\n")[0].split())
-    found = re.match(r".*?[.:](?= |$)", paragraph)
-    return (found[0] if found else paragraph).rstrip(":")
+    found = re.match(r".*?\.(?= [A-Z]|$)", paragraph)
+    return found[0] if found else paragraph
 
 
 def inline(text: str, link: Link) -> str:
