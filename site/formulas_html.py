@@ -12,7 +12,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.S)
+FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>([^\s<]?)', re.S)
+JOINED = "&#8288;"  # no line may end here; or a line could begin with the full stop behind a formula
 
 
 def render(site: Path, katex: Path) -> int:
@@ -43,7 +44,8 @@ def render(site: Path, katex: Path) -> int:
         nonlocal count
         count += 1
         answer = answers[html.unescape(m[3]), m[2] == "["][0]
-        return f'<{m[1]} class="arithmatex">{answer}</{m[1]}>'
+        end = JOINED + m[4] if m[4] and m[1] == "span" else m[4]
+        return f'<{m[1]} class="arithmatex">{answer}</{m[1]}>{end}'
 
     for page, text in pages.items():
         changed = FORMULA.sub(replaced, text)

@@ -49,7 +49,11 @@ class Module:
 @cache
 def module(file: str) -> Module:
     """Read a file. Raises: OSError if it is not there."""
-    text = (ROOT / file).read_text("utf-8")
+    return parsed(file, (ROOT / file).read_text("utf-8"))
+
+
+def parsed(file: str, text: str) -> Module:
+    """A file with this text. Raises: SyntaxError if it is not Python."""
     tree = ast.parse(text)
     imported: dict[str, Target] = {}
     for node in _top(tree.body):
