@@ -20,7 +20,10 @@ from pathlib import Path
 
 ZENSICAL = "0.0.73"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "tinyattn-site"
-BUILDERS = {"zensical": ["zensical", "build", "--strict"], "mkdocs": ["mkdocs", "build", "--strict"]}
+BUILDERS = {
+    "zensical": ["zensical", "build", "--strict"],
+    "mkdocs": ["mkdocs", "build", "--strict"],
+}
 
 
 def missing(builder: str) -> list[str]:

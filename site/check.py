@@ -47,7 +47,9 @@ def read(file: Path) -> Page:
     text = file.read_text("utf-8")
     ids, links, loads = [], [], []
     for tag, attributes in _TAG.findall(text):
-        values = {name: html.unescape(a or b or c) for name, a, b, c in _ATTRIBUTE.findall(attributes)}
+        values = {
+            name: html.unescape(a or b or c) for name, a, b, c in _ATTRIBUTE.findall(attributes)
+        }
         ids += [values["id"]] if "id" in values else []
         if tag == "a" and "href" in values:
             links.append(values["href"])

@@ -12,7 +12,7 @@ from addresses import Addresses, address
 from highlight import piece
 from names import Definition, Module, assigned, module
 from uses import line_starts
-from words import first_sentence, words
+from words import words
 
 
 @dataclass
@@ -115,16 +115,12 @@ def body(file: str, addresses: Addresses) -> str:
     return f'<div class="code-page">\n{shown}\n</div>'
 
 
-def _html(
-    row: Row, here: Module, addresses: Addresses, anchors: dict[int, list[str]]
-) -> str:
+def _html(row: Row, here: Module, addresses: Addresses, anchors: dict[int, list[str]]) -> str:
     """One row. Its heading is where links to the name lead."""
     link = addresses.seen_from(here.file)
     starts = line_starts(here.text)
     spans = list(_without_blank_ends(row.spans, here.text.splitlines()))
-    code = "".join(
-        piece(here.file, starts[a], starts[b], link.to, anchors) for a, b in spans
-    )
+    code = "".join(piece(here.file, starts[a], starts[b], link.to, anchors) for a, b in spans)
     heading = f'<h2 id="{row.name}">{row.name.rpartition(".")[2]}</h2>' if row.name else ""
     text = words(row.words, link.mentioned)
     beside = f'<div class="highlight"><pre>{code}</pre></div>' if code else ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 from functools import cache
-from pathlib import Path
 
 from names import ROOT
 
@@ -25,8 +24,8 @@ ROOMS = {
 """Titles of the chapters of the package's docstring."""
 ENGINE_ROOM = ("kernels/", "parallel/", "measure/")
 
-BOOK = ["derivations/README.md",
-        *(f"derivations/{p.name}" for p in sorted((ROOT / "derivations").glob("[0-9]*.md")))]  # fmt: skip
+_CHAPTERS = sorted((ROOT / "derivations").glob("[0-9]*.md"))
+BOOK = ["derivations/README.md", *(f"derivations/{page.name}" for page in _CHAPTERS)]
 PAGES: dict[str, dict[str, str]] = {
     "Start": {
         "README.md": "Start",
@@ -60,7 +59,7 @@ PAGES: dict[str, dict[str, str]] = {
         "benchmarks/a5.md": "",
     },
 }
-"""The pages of the repository by section; each with its title in the contents, or "" for its own."""
+"""The pages of the repository by section, each with its title there, or "" for its own title."""
 
 
 def pages() -> list[str]:
@@ -110,7 +109,9 @@ def linked_folders() -> list[str]:
 def scripts() -> dict[str, list[str]]:
     """Files of code outside of the package: all examples, and what a page links to."""
     linked = {link for page in pages() for link in links(page)}
-    inside = {str(f.relative_to(ROOT)) for name in linked_folders() for f in (ROOT / name).glob("*.py")}
+    inside = {
+        str(f.relative_to(ROOT)) for name in linked_folders() for f in (ROOT / name).glob("*.py")
+    }
     outside = {link for link in linked if link.endswith(".py") and link[:9] != "tinyattn/"} | inside
     examples = sorted(file for file in outside if file.startswith("examples/"))
     return {"Examples": examples, "Scripts and tests": sorted(outside - {*examples})}
@@ -123,7 +124,9 @@ def code() -> list[str]:
 
 def folders() -> list[str]:
     """The folders of the package in reading order; "tinyattn" has the files of the top level."""
-    names = [file.rpartition("/")[0] for file in map("tinyattn/{}.py".format, reading_order.contents())]
+    names = [
+        file.rpartition("/")[0] for file in map("tinyattn/{}.py".format, reading_order.contents())
+    ]
     return [*dict.fromkeys(names)]
 
 

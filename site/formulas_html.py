@@ -13,7 +13,9 @@ import subprocess
 from pathlib import Path
 
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>([^\s<]?)', re.S)
-JOINED = "&#8288;"  # no line may end here; or a line could begin with the full stop behind a formula
+JOINED = (
+    "&#8288;"  # no line may end here; or a line could begin with the full stop behind a formula
+)
 
 
 def render(site: Path, katex: Path) -> int:
@@ -29,7 +31,9 @@ def render(site: Path, katex: Path) -> int:
     if node is None:
         raise RuntimeError("formulas: need Node, which is not installed")
     pages = {page: page.read_text("utf-8") for page in sorted(site.rglob("*.html"))}
-    found = {(html.unescape(m[3]), m[2] == "[") for t in pages.values() for m in FORMULA.finditer(t)}
+    found = {
+        (html.unescape(m[3]), m[2] == "[") for t in pages.values() for m in FORMULA.finditer(t)
+    }
     asked = sorted(found)
     script = Path(__file__).with_name("formulas.js")
     run = subprocess.run([node, script, katex / "dist/katex.min.js"], input=json.dumps(asked),

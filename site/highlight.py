@@ -25,11 +25,13 @@ def _kind(token: object) -> str:
     """The CSS class of a token."""
     while token not in STANDARD_TYPES:
         token = getattr(token, "parent", None)
-    return STANDARD_TYPES[token]  # type: ignore[index]
+    return str(STANDARD_TYPES[token])
 
 
 def _span(kind: str, text: str) -> str:
-    return f'<span class="{kind}">{escaped(text)}</span>' if kind and text.strip() else escaped(text)
+    return (
+        f'<span class="{kind}">{escaped(text)}</span>' if kind and text.strip() else escaped(text)
+    )
 
 
 @cache
@@ -78,7 +80,9 @@ def _piece(
 
 def plain(text: str) -> str:
     """A program, or a part of one, as HTML without links."""
-    return "".join(_span(_kind(t), text) for _, t, text in PythonLexer().get_tokens_unprocessed(text))
+    return "".join(
+        _span(_kind(t), text) for _, t, text in PythonLexer().get_tokens_unprocessed(text)
+    )
 
 
 def console(text: str) -> str:

@@ -49,11 +49,7 @@ class Module:
 @cache
 def module(file: str) -> Module:
     """Read a file. Raises: OSError if it is not there."""
-    return parsed(file, (ROOT / file).read_text("utf-8"))
-
-
-def parsed(file: str, text: str) -> Module:
-    """A file with this text. Raises: SyntaxError if it is not Python."""
+    text = (ROOT / file).read_text("utf-8")
     tree = ast.parse(text)
     imported: dict[str, Target] = {}
     for node in _top(tree.body):

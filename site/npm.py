@@ -32,13 +32,14 @@ def fetch(package: str, cache: Path) -> Path:
     """
     folder = cache / package
     if folder.is_dir():
-        return folder / "package"
+        return folder
     npm = shutil.which("npm")
     if npm is None:
         raise RuntimeError(f"{package}: needs npm, which is not installed")
-    with tempfile.TemporaryDirectory() as place:
-        packed = subprocess.run([npm, "pack", "--silent", package], cwd=place, capture_output=True,
-                                text=True)  # fmt: skip
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache) as place:
+        words = [npm, "pack", "--silent", package]
+        packed = subprocess.run(words, cwd=place, capture_output=True, text=True)
         archives = [*Path(place).glob("*.tgz")]
         if packed.returncode or len(archives) != 1:
             raise RuntimeError(f"{package}: npm could not get it: {packed.stderr.strip()[-300:]}")
@@ -46,8 +47,6 @@ def fetch(package: str, cache: Path) -> Path:
         if found != INTEGRITY[package]:
             raise RuntimeError(f"{package}: has the sum {found}; expected {INTEGRITY[package]}")
         with tarfile.open(archives[0]) as archive:
-            unpacked = Path(place) / "unpacked"
-            archive.extractall(unpacked, filter="data")
-        cache.mkdir(parents=True, exist_ok=True)
-        shutil.copytree(unpacked, folder, dirs_exist_ok=True)
-    return folder / "package"
+            archive.extractall(place, filter="data")
+        (Path(place) / "package").rename(folder)  # whole, or not at all
+    return folder

@@ -9,7 +9,7 @@ import contents
 import reading_order
 from addresses import Addresses, View, address
 from highlight import escaped, plain
-from names import ROOT, Definition, Target, lookup, module
+from names import Definition, Target, lookup, module
 from words import first_sentence, inline, words
 
 WIDTH = 84  # characters of a signature that fit on one line
@@ -36,50 +36,50 @@ def anchor(file: str, name: str) -> str:
 def page(folder: str, addresses: Addresses) -> str:
     """The reference of one folder, as Markdown with HTML in it."""
     title = folder.replace("/", ".")
-    init = f"{folder}/__init__.py"
-    text = ast.get_docstring(module(init).tree) if (ROOT / init).is_file() else ""
-    here = View(addresses, init, contents.reference_page(folder))
-    about = inline((text or "").partition("\n\n")[0], here.mentioned)
+    here = View(addresses, f"{folder}/__init__.py", contents.reference_page(folder))
+    about = inline(_about(folder), here.mentioned)
     parts = [f"---\ntitle: {title}\n---\n\n# {title}\n\n<p>{about}</p>"]
     for file in files(folder):
         view = View(addresses, file, contents.reference_page(folder))
         name = file.rpartition("/")[2]
-        parts.append(f'## <a href="{view.to(Target(file))}">{name}</a> {{ #{anchor(file, "")} }}')
+        heading = f'<a href="{view.to(Target(file))}">{name}</a>'
+        parts.append(f'## {heading} {{ #{anchor(file, "")} data-search-exclude="" }}')
         parts += [_entry(file, name, node, view) for name, node in public(file)]
     return "\n\n".join(parts) + "\n"
 
 
-def index() -> str:
+def _about(folder: str) -> str:
+    """The first paragraph about a folder."""
+    text = ast.get_docstring(module(f"{folder}/__init__.py").tree) or ""
+    return text.partition("\n\n")[0]
+
+
+def index(addresses: Addresses) -> str:
     """The first page of the reference: all folders, and all names in alphabetical order."""
-    folders = "\n".join(
-        f"| [{folder.replace('/', '.')}]({contents.reference_page(folder)[10:]}) | {count} |"
-        for folder in contents.folders()
-        if (count := sum(len(public(file)) for file in files(folder)))
-    )
-    names = sorted(
-        (name.lower(), name, file, folder)
-        for folder in contents.folders()
-        for file in files(folder)
-        for name, _ in public(file)
-    )
+    view = View(addresses, "tinyattn/__init__.py", "reference/index.md")
+    rows, names = [], []
+    for folder in contents.folders():
+        found = [(name, file) for file in files(folder) for name, _ in public(file)]
+        page = contents.reference_page(folder).removeprefix("reference/")
+        about = inline(first_sentence(_about(folder)), view.mentioned).replace("|", "&#124;")
+        rows.append(f"| [{folder.replace('/', '.')}]({page}) | {len(found)} | {about} |")
+        names += [(name, f"{address(page)}#{anchor(file, name)}") for name, file in found]
     listed = "\n".join(
-        f'<a href="{address(contents.reference_page(folder))[10:]}#{anchor(file, name)}">'
-        f"{name}</a>"
-        for _, name, file, folder in names
+        f'<a href="{link}">{name}</a>' for name, link in sorted(names, key=lambda n: n[0].lower())
     )
     return (
         "---\ntitle: Reference\n---\n\n# Reference\n\n"
         "Every public function and class, with its signature and docstring, in reading order. "
         "Operations are shown as they are called: with Tensors or arrays, without the array "
         "module that `@op` passes.\n\n"
-        f"| folder | names |\n| --- | --- |\n{folders}\n\n"
-        f'## All names\n\n<div class="all-names">\n{listed}\n</div>\n'
+        "| folder | names | about |\n| --- | --- | --- |\n" + "\n".join(rows) + "\n\n"
+        f'## All names\n\n<div class="all-names" markdown="0">\n{listed}\n</div>\n'
     )
 
 
 def _entry(file: str, name: str, node: Definition, view: View) -> str:
     """A function or class: heading, signature, docstring, methods."""
-    code = f'<a class="to-code" href="{view.to(Target(file, name))}">code</a>'
+    code = f'<a class="to-code" data-search-exclude href="{view.to(Target(file, name))}">code</a>'
     shown = plain(signature(file, name, node))
     text = words(ast.get_docstring(node) or "", view.mentioned)
     methods = "".join(_methods(file, name, node, view)) if isinstance(node, ast.ClassDef) else ""
@@ -125,7 +125,9 @@ def _of_class(file: str, name: str, node: ast.ClassDef) -> str:
     if any("dataclass" in ast.unparse(d) for d in node.decorator_list) or any(
         ast.unparse(base) == "NamedTuple" for base in node.bases
     ):
-        return _wrapped([ast.unparse(part) for part in node.body if isinstance(part, ast.AnnAssign)])
+        return _wrapped(
+            [ast.unparse(part) for part in node.body if isinstance(part, ast.AnnAssign)]
+        )
     made = lookup(Target(file, name), "__init__")
     init = module(made.file).defined[made.name] if made else None
     return _parameters(init.args, skip=1) if isinstance(init, ast.FunctionDef) else ""

@@ -37,7 +37,7 @@ def stage(folder: Path) -> int:
         contents.reference_page(name): reference.page(name, addresses)
         for name in contents.folders()
     }
-    made["reference/index.md"] = reference.index()
+    made["reference/index.md"] = reference.index(addresses)
     made["tinyattn/index.md"] = _code_index()
     for name in contents.linked_folders():
         inside = [file for file in contents.code() if file.rpartition("/")[0] == name]
@@ -48,7 +48,8 @@ def stage(folder: Path) -> int:
         file.write_text(text, "utf-8")
     assets = folder / "pages/assets"
     assets.mkdir(exist_ok=True)
-    shutil.copy(HERE / "site.css", assets)
+    for name in ("site.css", "favicon.svg"):
+        shutil.copy(HERE / name, assets)
     settings = (HERE / "mkdocs.yml").read_text("utf-8")
     settings += "nav: " + json.dumps(contents.nav()) + "\n"  # JSON is YAML
     (folder / "mkdocs.yml").write_text(settings, "utf-8")

@@ -85,7 +85,8 @@ class _Finder(ast.NodeVisitor):
     def visit_Import(self, node: ast.Import) -> None:
         for alias in node.names:
             source = file_of(alias.name)
-            self.add(alias.lineno, alias.col_offset, alias.name, source and Target(source) or None)
+            target = Target(source) if source else None
+            self.add(alias.lineno, alias.col_offset, alias.name, target)
         self._bind(node)
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:

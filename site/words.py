@@ -23,7 +23,9 @@ _FIELD = re.compile(rf"({'|'.join(FIELDS)}):(?:\s+|$)")
 _INNER = re.compile(rf"(?<=[.;]) (?=(?:{'|'.join(FIELDS)}): )")
 _ITEM = re.compile(r"([-*]|\d+\.) ")
 _ARGUMENT = re.compile(r"(\*{0,2}\w+(?:, \*{0,2}\w+)*): ")
-_INLINE = re.compile(r"`([^`\n]+)`|(?<![\w./])((?:\w+/)*\w+\.(?:py|md))\b|(?<![\w*])\*(\w[\w -]*)\*(?!\w)")
+_INLINE = re.compile(
+    r"`([^`\n]+)`|(?<![\w./])((?:\w+/)*\w+\.(?:py|md))\b|(?<![\w*])\*(\w[\w -]*)\*(?!\w)"
+)
 
 
 def words(docstring: str, link: Link) -> str:
@@ -62,8 +64,11 @@ def _blocks(lines: list[str], link: Link) -> Iterator[str]:
         if not first.strip():
             lines = lines[1:]
             continue
-        if first.startswith("    ") or first.startswith(">>> "):
-            taken = _take(lines, lambda line: first[:1] != " " or line[:4] == "    ", blank=True)
+        if first.startswith("    "):
+            taken = _take(lines, lambda line: line[:4] == "    ", blank=True)
+            yield _kept(lines[:taken])
+        elif first.startswith(">>> "):
+            taken = _take(lines, lambda line: True)
             yield _kept(lines[:taken])
         elif _FIELD.match(first):
             taken = _take(lines, lambda line: line[:1] == " " or bool(_FIELD.match(line)))
@@ -105,7 +110,9 @@ def _kept(lines: list[str]) -> str:
 
 def _list(lines: list[str], link: Link) -> str:
     kind = "ol" if lines[0][0].isdigit() else "ul"
-    items = [f"<li>{inline(_ITEM.sub('', item, count=1), link)}</li>" for item in _joined(lines, _ITEM)]
+    items = [
+        f"<li>{inline(_ITEM.sub('', item, count=1), link)}</li>" for item in _joined(lines, _ITEM)
+    ]
     return f"<{kind}>{''.join(items)}</{kind}>"
 
 
@@ -126,7 +133,7 @@ def _fields(lines: list[str], link: Link) -> str:
     for field in _joined(lines, _FIELD):
         for part in _INNER.split(field):
             name, _, text = part.partition(":")
-            rows.append(f"<dt>{name}</dt><dd>{_field(name, text, link)}</dd>")
+            rows.append(f"<dt>{name}</dt> <dd>{_field(name, text, link)}</dd>")
     return f'<dl class="fields">{"".join(rows)}</dl>'
 
 
