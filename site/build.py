@@ -76,6 +76,7 @@ def build(out: Path, *, cache: Path = CACHE, builder: str = "zensical") -> dict[
     from addresses import Addresses
     from code_pages import fill
     from formulas_html import render
+    from search_index import trim
     from staging import stage
 
     with tempfile.TemporaryDirectory() as place:
@@ -88,6 +89,7 @@ def build(out: Path, *, cache: Path = CACHE, builder: str = "zensical") -> dict[
         if run.returncode:
             raise RuntimeError(f"{builder} failed:\n{run.stdout}")
         (folder / "built/404.html").unlink()  # it works only at the root of a server
+        trim(folder / "built")
         fill(folder / "built", Addresses())
         formulas = render(folder / "built", katex)
         if out.exists():

@@ -18,6 +18,8 @@ from urllib.parse import unquote
 
 LARGEST = 600_000
 """Bytes of a page, and bytes that a browser loads to show it, compressed as a server does it."""
+LARGEST_INDEX = 300_000
+"""Bytes of the search's index, compressed, which a browser loads once, behind the first page."""
 
 _TAG = re.compile(r"<(\w+)((?:\s+[^\s=<>]+(?:=(?:\"[^\"]*\"|'[^']*'|[^\s>]+))?)*)\s*/?>")
 _ATTRIBUTE = re.compile(r"([^\s=<>]+)=(?:\"([^\"]*)\"|'([^']*)'|([^\s>]+))")
@@ -73,7 +75,13 @@ class Site:
 
     def problems(self) -> list[str]:
         """Everything that is wrong, one line each."""
-        return [f"{name}: {wrong}" for name in self.pages for wrong in self._of_page(name)]
+        found = [f"{name}: {wrong}" for name in self.pages for wrong in self._of_page(name)]
+        found += [f"a style sheet names {font}, which is not there" for font in self._no_fonts()]
+        if self.index_size() > LARGEST_INDEX:
+            found.append(
+                f"the search's index: {self.index_size():,} bytes; at most {LARGEST_INDEX:,}"
+            )
+        return found
 
     def _of_page(self, name: str) -> Iterator[str]:
         page = self.pages[name]
@@ -113,9 +121,14 @@ class Site:
         """The bytes that a browser loads to show a page, fonts left out."""
         page = self.pages[name]
         files = {self.folder / name, *(self._file(name, load) for load in page.loads)}
-        return sum(_compressed(file) for file in files if file.is_file())
+        return sum(compressed(file) for file in files if file.is_file())
 
-    def missing_fonts(self) -> list[str]:
+    def index_size(self) -> int:
+        """The bytes of the search's index; 0 if there is none."""
+        index = self.folder / "search.json"
+        return compressed(index) if index.is_file() else 0
+
+    def _no_fonts(self) -> list[str]:
         """Fonts that a style sheet names and that are not there."""
         sheets = [*self.folder.rglob("*.css")]
         named = [(s.parent / url) for s in sheets for url in _URL.findall(s.read_text("utf-8"))]
@@ -123,16 +136,20 @@ class Site:
 
 
 @cache
-def _compressed(file: Path) -> int:
+def compressed(file: Path) -> int:
     """The size of a file, compressed if it is text."""
     data = file.read_bytes()
-    return len(gzip.compress(data, 6)) if file.suffix in (".html", ".css", ".js") else len(data)
+    return (
+        len(gzip.compress(data, 6))
+        if file.suffix in (".html", ".css", ".js", ".json")
+        else len(data)
+    )
 
 
 def main() -> int:
     """The command. Returns: 1 if something is wrong."""
     site = Site(Path(sys.argv[1]))
-    wrong = [*site.problems(), *(f"no font {name}" for name in site.missing_fonts())]
+    wrong = site.problems()
     print(*wrong, sep="\n")
     pages = site.pages
     heaviest = max(pages, key=site.weight)
@@ -141,7 +158,8 @@ def main() -> int:
         f"{len(pages)} pages, {sum(len(p.links) for p in pages.values()):,} links, "
         f"{sum(p.formulas for p in pages.values()):,} formulas, {len(wrong)} problems\n"
         f"largest page: {largest}, {pages[largest].size:,} bytes\n"
-        f"heaviest page: {heaviest}, {site.weight(heaviest):,} bytes with all it loads"
+        f"heaviest page: {heaviest}, {site.weight(heaviest):,} bytes with all it loads but fonts\n"
+        f"the search's index: {site.index_size():,} bytes, compressed"
     )
     return 1 if wrong or not pages else 0
 

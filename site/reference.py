@@ -73,7 +73,7 @@ def index(addresses: Addresses) -> str:
         "Operations are shown as they are called: with Tensors or arrays, without the array "
         "module that `@op` passes.\n\n"
         "| folder | names | about |\n| --- | --- | --- |\n" + "\n".join(rows) + "\n\n"
-        f'## All names\n\n<div class="all-names" markdown="0">\n{listed}\n</div>\n'
+        f'## All names\n\n<div class="all-names" data-search-exclude>\n{listed}\n</div>\n'
     )
 
 

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import pytest
 
@@ -47,17 +49,22 @@ def tab(browser: Any) -> Iterator[Any]:
 def test_pages_load_nothing_from_elsewhere_and_fit_a_narrow_screen(
     built: Path, tab: Any, maker: SimpleNamespace
 ) -> None:
-    book = [maker.addresses.address(page) for page in maker.contents.BOOK]
-    formulas = 0
-    for page in (*book, *OTHERS):
+    loaded: set[str] = set()
+    tab.on("request", lambda r: loaded.add(r.url.partition("?")[0]))
+    formulas, heaviest = 0, (0, "")
+    for page in (*map(maker.addresses.address, maker.contents.BOOK), *OTHERS):
+        loaded.clear()
         tab.goto((built / page).as_uri())
         assert tab.evaluate("document.documentElement.scrollWidth") <= 360, page
         assert tab.locator(".katex-error").count() == 0
         shown = tab.locator(".katex").count()
         assert shown == tab.locator(".arithmatex").count()
         formulas += shown
-    print(f"{formulas} formulas in the browser")
-    assert formulas > 900
+        files = [Path(url2pathname(urlsplit(url).path)) for url in loaded if url[:5] == "file:"]
+        size = sum(maker.check.compressed(f) for f in files if f.name != "search.js")
+        heaviest = max(heaviest, (size, page))
+    print(f"{formulas} formulas in the browser; {heaviest[1]} loads {heaviest[0]:,} bytes")
+    assert formulas > 900 and heaviest[0] <= maker.check.LARGEST
 
 
 def test_light_and_dark(built: Path, browser: Any) -> None:
