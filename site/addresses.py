@@ -20,7 +20,7 @@ class Addresses:
     """The addresses of all pages and files of code that are on the site."""
 
     def __init__(self) -> None:
-        self.staged = {page: page for page in contents.pages()}
+        self.staged = {page: contents.staged_page(page) for page in contents.pages()}
         self.staged |= {file: f"{file}.md" for file in contents.code()}
 
     def seen_from(self, file: str) -> View:

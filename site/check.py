@@ -125,8 +125,8 @@ class Site:
 
     def index_size(self) -> int:
         """The bytes of the search's index; 0 if there is none."""
-        index = self.folder / "search.json"
-        return compressed(index) if index.is_file() else 0
+        index = [self.folder / name for name in ("search.json", "search/search_index.json")]
+        return sum(compressed(file) for file in index if file.is_file())
 
     def _no_fonts(self) -> list[str]:
         """Fonts that a style sheet names and that are not there."""

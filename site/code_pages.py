@@ -86,24 +86,34 @@ def _text(node: ast.stmt) -> str:
 
 
 def page(file: str) -> str:
-    """The staged page of a file. Its code comes when the page is built: Markdown has no part in it,
-    and would take a second for each 20 files."""
+    """The staged page of a file, with its anchors.
+
+    Its code comes when the page is built: Markdown has no part in it, and would take a second for
+    each 20 files.
+    """
     title = file.removeprefix("tinyattn/")
     head = f"---\ntitle: {title}\nhide: [navigation, toc]\nsearch: {{exclude: true}}\n---\n\n"
-    return f'{head}<h1 class="file">{title}</h1>\n\n{PLACE.format(file)}\n'
+    return f'{head}<h1 class="file">{title}</h1>\n\n{_place(file)}\n'
 
 
-PLACE = '<div class="code-page" data-file="{}"></div>'
+def _place(file: str) -> str:
+    """What stands in a page until it is built: the anchors, so that links to them are known."""
+    anchors = "".join(f'<span id="{name}"></span>' for name in module(file).defined)
+    return f'<div class="code-page">{anchors}</div>'
 
 
 def fill(site: Path, addresses: Addresses) -> None:
-    """Put the code into all pages of a built site."""
+    """Put the code into all pages of a built site.
+
+    Raises: RuntimeError for a page in which the builder has changed its place.
+    """
     for file, staged in addresses.staged.items():
         if file.endswith(".py"):
             built = site / address(staged)
             text = built.read_text("utf-8")
-            place = PLACE.format(file)
-            built.write_text(text.replace(place, body(file, addresses), 1), "utf-8")
+            if _place(file) not in text:
+                raise RuntimeError(f"{built}: no place for the code of {file}")
+            built.write_text(text.replace(_place(file), body(file, addresses), 1), "utf-8")
 
 
 def body(file: str, addresses: Addresses) -> str:

@@ -62,6 +62,12 @@ PAGES: dict[str, dict[str, str]] = {
 """The pages of the repository by section, each with its title there, or "" for its own title."""
 
 
+def staged_page(page: str) -> str:
+    """Where a page is staged: as in the repository, but for the README of a folder of tests, which
+    would become the first page of its section."""
+    return re.sub(r"^(tests/\w+)/README\.md$", r"\1.md", page)
+
+
 def pages() -> list[str]:
     """All pages of the repository that are on the site."""
     return [page for section in PAGES.values() for page in section]
@@ -134,7 +140,8 @@ def nav() -> Nav:
     """The contents of the site, for mkdocs.yml."""
     sections: Nav = []
     for title, part in PAGES.items():
-        sections.append({title: [{name: page} if name else page for page, name in part.items()]})
+        staged = [(staged_page(page), name) for page, name in part.items()]
+        sections.append({title: [{name: page} if name else page for page, name in staged]})
         if title == "Book":
             sections += [_code(), _reference()]
     return sections

@@ -12,10 +12,13 @@ import shutil
 import subprocess
 from pathlib import Path
 
-FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>([^\s<]?)', re.S)
-JOINED = (
-    "&#8288;"  # no line may end here; or a line could begin with the full stop behind a formula
+FORMULA = re.compile(
+    r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>(&#?\w+;|[^\s<&]|)', re.S
 )
+"""TeX between its delimiters, and the character behind it, if any."""
+SHORT = 40
+"""A formula of at most so many characters of TeX stays on one line with the sign behind it. Or a
+line could begin with a full stop."""
 
 
 def render(site: Path, katex: Path) -> int:
@@ -48,8 +51,9 @@ def render(site: Path, katex: Path) -> int:
         nonlocal count
         count += 1
         answer = answers[html.unescape(m[3]), m[2] == "["][0]
-        end = JOINED + m[4] if m[4] and m[1] == "span" else m[4]
-        return f'<{m[1]} class="arithmatex">{answer}</{m[1]}>{end}'
+        made = f'<{m[1]} class="arithmatex">{answer}</{m[1]}>{m[4]}'
+        is_joined = m[4] and m[1] == "span" and len(m[3]) <= SHORT
+        return f'<span class="joined">{made}</span>' if is_joined else made
 
     for page, text in pages.items():
         changed = FORMULA.sub(replaced, text)

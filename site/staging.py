@@ -30,7 +30,7 @@ def stage(folder: Path) -> int:
     Returns: the number of pages.
     Raises: ValueError if a page links to something that is not on the site.
     """
-    made = {page: _copied(page, folder) for page in contents.pages()}
+    made = {contents.staged_page(page): _copied(page, folder) for page in contents.pages()}
     addresses = Addresses()
     made |= {f"{file}.md": code_pages.page(file) for file in contents.code()}
     made |= {
@@ -59,27 +59,38 @@ def stage(folder: Path) -> int:
 def _copied(page: str, folder: Path) -> str:
     """The text of a page with its links changed; copies the pictures that it shows."""
     addresses = Addresses()
-    start = posixpath.dirname(page)
+    start = posixpath.dirname(contents.staged_page(page)) or "."
+    code = ""  # the code before a link
 
-    def staged(link: str) -> str:
+    def staged(found: re.Match[str]) -> str:
+        before, link, anchor = found[1], found[2], found[3] or ""
+        if "://" in link:
+            return found[0]
         path = contents.resolved(page, link)
         if path.endswith(PICTURES):
-            picture = folder / "pages" / path
-            picture.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / path, picture)
-            return link
-        found = addresses.staged_at(path)
-        if found is None:
+            _copy(ROOT / path, folder / "pages" / path)
+            return before + posixpath.relpath(path, start)
+        target = addresses.staged_at(path)
+        if target is None:
             raise ValueError(f"{page} links to {link}, which is not on the site")
-        return posixpath.relpath(found, start or ".")
+        if path.endswith(".py") and _IN.search(found.string[: found.start()]):
+            anchor = f"#{code}" if code in module(path).defined else ""
+        return before + posixpath.relpath(target, start) + anchor
 
-    def rewritten(piece: str) -> str:
-        return contents.LINK.sub(
-            lambda m: m[0] if "://" in m[2] else m[1] + staged(m[2]) + (m[3] or ""), piece
-        )
+    parts = []
+    for is_text, piece in contents.outside_code((ROOT / page).read_text("utf-8")):
+        parts.append(contents.LINK.sub(staged, piece) if is_text else piece)
+        code = piece.strip("`")
+    return "".join(parts)
 
-    pieces = contents.outside_code((ROOT / page).read_text("utf-8"))
-    return "".join(rewritten(piece) if is_text else piece for is_text, piece in pieces)
+
+_IN = re.compile(r"^\s+in\s+\[[^\]]*$")
+"""What stands between a name and the link to its file, as in "`softmax` in [ops/softmax.py]"."""
+
+
+def _copy(file: Path, to: Path) -> None:
+    to.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(file, to)
 
 
 def _code_index() -> str:

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(not CHROMIUM, reason="needs chromium")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
          "--disable-component-update", "--disable-sync"]  # fmt: skip
 OTHERS = ("index.html", "tinyattn/tensor.py.html", "tinyattn/index.html", "reference/index.html",
-          "reference/ops.html", "tests/properties/index.html", "benchmarks/speed.html")  # fmt: skip
+          "reference/ops.html", "tests/properties.html", "benchmarks/speed.html")  # fmt: skip
 """Pages of each kind, besides those of the book."""
 
 

@@ -51,7 +51,8 @@ def test_every_python_block_is_one_that_the_tests_run(built: Path, maker: Simple
     tested = {test_docs.name_of(page): page.read_text("utf-8") for page in test_docs.PAGES}
     count = 0
     for page in maker.contents.pages():
-        shown = (built / maker.addresses.address(page)).read_text("utf-8")
+        address = maker.addresses.address(maker.contents.staged_page(page))
+        shown = (built / address).read_text("utf-8")
         blocks = [text_of(block).strip() for block in PYTHON_BLOCK.findall(shown)]
         run = [code.strip() for code, _ in test_docs.PYTHON.findall(tested.get(page, ""))]
         assert blocks == run, page
@@ -73,6 +74,11 @@ def test_names_lead_to_their_definitions(built: Path) -> None:
     assert '<a href="block.py.html#Call.causal">' in shown  # an attribute of a parameter's class
     assert '<a href="multihead.py.html#split_heads">' in shown
     assert '<a href="block.py.html#AttentionBlock.query_width">' in shown  # inherited
+
+
+def test_a_name_in_the_book_leads_to_its_definition(built: Path) -> None:
+    shown = (built / "derivations/03_softmax.html").read_text("utf-8")
+    assert '<a href="../tinyattn/ops/softmax.py.html#softmax">' in shown
 
 
 def test_the_reference_has_what_the_package_exports(built: Path, maker: SimpleNamespace) -> None:
