@@ -2,7 +2,7 @@
 
 python site/build.py --out DIR          # then open DIR/index.html
 
-Needs `pip install 'zensical==0.0.73' pygments`, and npm and Node for KaTeX. Nothing on the built
+Needs `pip install '.[site]'`, and npm and Node for KaTeX. Nothing on the built
 pages comes from another host. `--with mkdocs` builds the same sources with mkdocs-material.
 """
 

@@ -124,6 +124,7 @@ class AtOnce(Executor):
     """An executor without threads: `submit` and `map` compute in the thread that calls them."""
 
     def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
+        """The result or the error of a call, which ends before this returns."""
         future: Future[R] = Future()
         try:
             future.set_result(fn(*args, **kwargs))
@@ -132,7 +133,8 @@ class AtOnce(Executor):
         return future
 
     def map(self, fn: Callable[..., R], *iterables: Any, **options: Any) -> Iterator[R]:
-        return map(fn, *iterables)  # each result when it is asked for, so that progress shows
+        """The results in order; each is computed when it is asked for, so that progress shows."""
+        return map(fn, *iterables)
 
 
 def executor(workers: int, *, apart: bool = False) -> Executor:
