@@ -16,9 +16,11 @@ from tinyattn.backend import asarray, asnumpy
 from tinyattn.check import check_attention, masks, parametrize_with_laws, qkv, report, scores
 from tinyattn.check.conformance import FIRST, Conformance, expected, in_order
 from tinyattn.check.implementation import Called, Implementation, Library
-from tinyattn.check.search import Counterexample
+from tinyattn.check.search import SINGLE, Counterexample
 from tinyattn.theory import LAWS
 from tinyattn.theory.conventions import EXPECTED, FEATURES, Conventions
+from tinyattn.theory.finding import rounding
+from tinyattn.theory.lab import Lab
 
 SIMPLE = [law for law in in_order() if law.run.__module__.rpartition(".")[2] in FIRST]
 
@@ -157,6 +159,19 @@ def test_an_attention_of_one_sequence_in_float32_is_checked_in_its_way() -> None
     found = check_attention(narrow, {"exact", "rectangular"}, examples=10)
     assert found.ok, str(found)
     assert LAWS["true_means_may_attend"] in [r.law for r in found.results if r.why == "mask"]
+
+
+def test_noise_in_float32_has_its_norm_for_a_tiny_query() -> None:
+    """Its direction was q/10⁻³⁰⁰ where |q|² is 0 by underflow, and ∞ in float32."""
+
+    def single(q: Any, k: Any, v: Any) -> Any:
+        return attention(q, k, v)
+
+    conventions = Conventions(frozenset({"exact", "rectangular"}))
+    lab = Lab(np.random.default_rng(0), conventions=conventions)
+    with Implementation(single, conventions).in_use(), rounding(SINGLE):
+        found = LAWS["noise_moves_weights"](lab, n=2, c1=1e-190, c2=0.0, x=0.0, delta=1.0)
+    assert found.holds, found.text
 
 
 def test_an_attention_of_one_sequence_gets_its_own_part_of_every_mask() -> None:

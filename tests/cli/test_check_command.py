@@ -52,3 +52,4 @@ def test_all_but_some_features_are_those_of_the_keywords_that_it_has(
     missing = {why for law in json.loads(done.stdout)["laws"] for why in law["needs"].split(", ")}
     assert {"mask", "causal", "float64"} <= missing
     assert "attention has the keywords attn_mask, which are not given" in done.stderr
+    assert done.stderr.rstrip().endswith("; for attn_mask, did you mean 'mask'?")

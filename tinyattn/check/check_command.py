@@ -108,8 +108,13 @@ def check(
     supported = by_default if supports is None else supports.of(by_default)
     others = [word for word in keywords(f) or [] if word not in KEYWORDS]
     if others:
-        click.echo(f"note: {name} has the keywords {', '.join(others)}, which are not given; those "
-                   f"that may be given are {', '.join(sorted(KEYWORDS))}", err=True)  # fmt: skip
+        hints = "".join(f"; for {word}, {hint.removeprefix('; ')}" for word in others
+                        if (hint := nearest(word, KEYWORDS, otherwise=False)))  # fmt: skip
+        click.echo(
+            f"note: {name} has the keywords {', '.join(others)}, which are not given; those "
+            f"that may be given are {', '.join(sorted(KEYWORDS))}{hints}",
+            err=True,
+        )
     with wrong("--arrays"), Progress() as bar:
         bar.start(0, len(LAWS))
         found = check_attention(f, supported, arrays=arrays, mask=mask, no_key=no_key,

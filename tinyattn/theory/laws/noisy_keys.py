@@ -87,7 +87,8 @@ def noises(lab: Lab, keys: Tensor, query: Tensor, delta: float) -> list[Tensor]:
     Along the query the first key gains score and all others lose; if δ is negative, it loses.
     """
     ahead = np.array([1.0, *[-1.0] * (keys.shape[0] - 1)])
-    along = query * (delta / max(length(query), 1e-300))
+    norm = length(query)
+    along = query * (delta / norm if norm else 0.0)
     g = lab.rng.standard_normal(keys.shape)
     anywhere = delta * g / np.linalg.norm(g, axis=1, keepdims=True)
     return [keys + lab.tensor(ahead[:, None]) * along, keys + lab.tensor(anywhere)]
