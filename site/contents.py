@@ -32,6 +32,7 @@ PAGES: dict[str, dict[str, str]] = {
         "docs/first_hour.md": "Your first hour",
         "docs/reading.md": "What to read",
         "docs/pytorch.md": "The same in PyTorch",
+        "docs/exercises.md": "Exercises",
         "docs/glossary.md": "Glossary",
         "CHANGELOG.md": "Changelog",
     },
