@@ -83,27 +83,6 @@ def test_importing_tinyattn_imports_no_extra(tmp_path: Path) -> None:
     assert run.stdout.strip() == "set()"
 
 
-def test_a_build_contains_nothing_of_an_earlier_one(tmp_path: Path) -> None:
-    """With the setup.py of this package, in a small package with a renamed module."""
-    pytest.importorskip("setuptools")
-    (tmp_path / "setup.py").write_bytes((Path(__file__).parents[1] / "setup.py").read_bytes())
-    (tmp_path / "pyproject.toml").write_text(
-        '[project]\nname = "tinyattn"\nversion = "1"\n[tool.setuptools]\npackages = ["tinyattn"]\n'
-    )
-    for name in ("tinyattn/__init__", "tinyattn/new", "build/lib/tinyattn/old", "build/lib/other"):
-        file = tmp_path / f"{name}.py"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.touch()
-    words = [sys.executable, "-W", "ignore", "setup.py", "-q", "build_py"]
-    subprocess.run(words, cwd=tmp_path, check=True, capture_output=True)
-    built = {path.name for path in (tmp_path / "build" / "lib" / "tinyattn").iterdir()}
-    assert built == {"__init__.py", "new.py"} and not (tmp_path / "build/lib/other.py").exists()
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "own.py").touch()
-    subprocess.run([*words, "--build-lib", "mine"], cwd=tmp_path, check=True, capture_output=True)
-    assert {path.name for path in (tmp_path / "mine").iterdir()} == {"own.py", "tinyattn"}
-
-
 class WithoutText(ast.NodeTransformer):
     """Removes docstrings; a syntax tree has no comments."""
 
