@@ -15,6 +15,7 @@ from pathlib import Path
 
 import code_pages
 import contents
+import notebooks
 import reference
 from addresses import Addresses
 from names import ROOT, module
@@ -46,6 +47,7 @@ def stage(folder: Path) -> int:
         file = folder / "pages" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, "utf-8")
+    notebooks.write_all(folder / "pages/notebooks")
     assets = folder / "pages/assets"
     assets.mkdir(exist_ok=True)
     for name in ("site.css", "favicon.svg"):
@@ -81,6 +83,9 @@ def _copied(page: str, folder: Path) -> str:
     for is_text, piece in contents.outside_code((ROOT / page).read_text("utf-8")):
         parts.append(contents.LINK.sub(staged, piece) if is_text else piece)
         code = piece.strip("`")
+    if page in notebooks.sources():
+        file = posixpath.relpath(f"notebooks/{notebooks.name_of(page)}", start)
+        parts.append(f"\n\n[This page as a notebook]({file})\n")
     return "".join(parts)
 
 

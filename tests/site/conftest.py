@@ -20,6 +20,7 @@ NAMES = ("addresses", "check", "code_pages", "contents", "names", "npm", "refere
 def maker() -> Iterator[SimpleNamespace]:
     """What makes the site, as modules; afterwards they can no longer be imported."""
     pytest.importorskip("pygments", reason="needs pygments")
+    pytest.importorskip("jupytext", reason="needs jupytext")
     before, path = set(sys.modules), sys.path.copy()
     sys.path.insert(0, str(ROOT / "site"))
     yield SimpleNamespace(**{name: importlib.import_module(name) for name in NAMES})
