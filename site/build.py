@@ -29,11 +29,8 @@ BUILDERS = {
 def missing(builder: str) -> list[str]:
     """What is not installed and would leave out a part of the site."""
     found = []
-    for name in (
-        "pygments",
-        "jupytext",
-        "zensical" if builder == "zensical" else "mkdocs-material",
-    ):
+    pages = "zensical" if builder == "zensical" else "mkdocs-material"
+    for name in (pages, "pygments", "jupytext"):
         try:
             version = metadata.version(name)
         except metadata.PackageNotFoundError:
