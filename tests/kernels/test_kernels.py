@@ -143,6 +143,7 @@ def small_tiles() -> Iterator[None]:
     """Make tiles so small that every call needs several."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tiles, "TILE", 150)
+        patch.setattr(tiles, "SMALL", 0)
         patch.setattr(pairs, "QUERIES", (13, 13))
         patch.setattr(pairs, "KEYS", 11)
         patch.setattr(sums, "PIECE", 5)

@@ -184,10 +184,12 @@ class _Contestant:
         return taken
 
     def weigh(self, length: int) -> None:
-        """Measure the bytes that forward keeps, and the peak of a step, which is also the warm-up.
+        """Measure the bytes that forward keeps, and the peak of a step.
 
-        NumPy reports its arrays to tracemalloc.
+        NumPy reports its arrays to tracemalloc. The step before is the warm-up; in it the kernels
+        get memory for tiles, and keep it.
         """
+        self.step()
         with traced_memory() as grown:
             y = self.block(self.x, causal=self.causal)
             self.kept[length] = grown()[0]

@@ -19,6 +19,7 @@ from tinyattn.backend import Array
 from tinyattn.kernels.cpu.dropout import keep
 from tinyattn.kernels.cpu.pairs import Pairs, Part
 from tinyattn.kernels.cpu.selected import Selection
+from tinyattn.kernels.cpu.tiles import scratch
 from tinyattn.kernels.register import kernel
 from tinyattn.op import Mask
 from tinyattn.rng import DropoutMask, DropoutRNG
@@ -134,13 +135,13 @@ def _by_tiles(
                 p -= log_total[part][..., queries]
                 np.exp(p, out=p)
                 used = scores.thinned(p, part, queries, keys)
-                dv[part][..., keys, :] += np.matmul(used, g_rows)
-                ds = np.matmul(v[part][..., keys, :], g_transposed)
+                dv[part][..., keys, :] += product("sum", used, g_rows)
+                ds = product("slopes", v[part][..., keys, :], g_transposed)
                 ds *= used
                 p *= inner[..., None, :]
                 ds -= p
-                dq[part][..., queries, :] += np.matmul(transposed(ds), k[part][..., keys, :])
-                dk[part][..., keys, :] += np.matmul(ds, q_rows)
+                dq[part][..., queries, :] += product("sum", transposed(ds), k[part][..., keys, :])
+                dk[part][..., keys, :] += product("sum", ds, q_rows)
         dq *= scale
         return dq, dk, dv
 
@@ -158,7 +159,7 @@ class _Scores:
 
     def of(self, part: Part, queries: slice, keys: slice, q_transposed: Array) -> Array:
         """The scores of a tile, -∞ for masked pairs."""
-        x = np.matmul(self.k[part][..., keys, :], q_transposed)
+        x = product("scores", self.k[part][..., keys, :], q_transposed)
         self.pairs.hide(x, part, queries, keys)
         return x
 
@@ -200,7 +201,7 @@ class _Found:
     def add(self, e: Array, used: Array, values: Array) -> None:
         """Add a new tile: e = exp(x - m), and its values, weighted by `used`, e after dropout."""
         self.total += np.matmul(np.ones(e.shape[-2:-1], e.dtype), e)[..., None, :]
-        self.sum += np.matmul(transposed(used), values)
+        self.sum += product("sum", transposed(used), values)
 
     def mean(self, upscale: float) -> tuple[Array, Array]:
         """The outputs, and ln Σ exp(x); both are 0 for a query without keys."""
@@ -209,6 +210,11 @@ class _Found:
         if self.may_have_no_key:
             self.largest[self.largest == -math.inf] = 0
         return self.sum, self.largest + np.log(total)
+
+
+def product(name: str, a: Array, b: Array) -> Array:
+    """a @ b for equal leading axes, in an array that is used again (tiles.py)."""
+    return np.matmul(a, b, out=scratch.array(name, (*a.shape[:-1], b.shape[-1]), a.dtype))
 
 
 def _finite(a: Array) -> bool:

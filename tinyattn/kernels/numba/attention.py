@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from tinyattn.backend import Array
-from tinyattn.kernels.cpu.attention import computed, transposed, transposed_copy
+from tinyattn.kernels.cpu.attention import computed, product, transposed, transposed_copy
 from tinyattn.kernels.cpu.pairs import Pairs, Part
+from tinyattn.kernels.cpu.tiles import scratch
 from tinyattn.kernels.register import kernel
 from tinyattn.op import Mask
 from tinyattn.rng import DropoutMask, DropoutRNG, row_keys
@@ -85,7 +86,7 @@ def _by_tiles(
 
     def scores(part: Part, queries: slice, keys: slice, q_transposed: Array) -> Array:
         """(N, K, Q): the scores of a tile, for all N heads of the part."""
-        x = np.matmul(k[part][..., keys, :], q_transposed)
+        x = product("scores", k[part][..., keys, :], q_transposed)
         pairs.hide_masked(x, part, queries, keys)
         return x.reshape(-1, *x.shape[-2:])
 
@@ -98,7 +99,7 @@ def _by_tiles(
         """The weights of a tile, 0 where dropout drops them."""
         if drops is None:
             return weights
-        used = np.empty_like(weights)
+        used = scratch.array("used", weights.shape, weights.dtype)
         drawn = (a[part][..., keys].reshape(-1) for a in (rows, least))
         loops.drop_weights(weights, *drawn, queries.start, key, used)
         return used
@@ -118,7 +119,7 @@ def _by_tiles(
             )
             shape = (*lead, x.shape[-2], Q)
             used = thinned(x, part, keys, queries).reshape(shape)
-            sums += np.matmul(transposed(used), v[part][..., keys, :])
+            sums += product("sum", transposed(used), v[part][..., keys, :])
         total = np.maximum(total, 1)  # it contains exp(0) = 1, or is empty
         largest[largest == -math.inf] = 0
         y[part][..., queries, :] = sums * (upscale / total).reshape(*lead, Q, 1)
@@ -142,11 +143,11 @@ def _by_tiles(
                 loops.weigh(p, pairs.ahead(queries, keys), totals)
                 shape = (*lead, p.shape[-2], Q)
                 used = thinned(p, part, keys, queries)
-                dv[part][..., keys, :] += np.matmul(used.reshape(shape), g_rows)
-                ds = np.matmul(v[part][..., keys, :], g_transposed)
+                dv[part][..., keys, :] += product("sum", used.reshape(shape), g_rows)
+                ds = product("slopes", v[part][..., keys, :], g_transposed)
                 loops.slopes_of_scores(ds.reshape(p.shape), used, p, inner.reshape(-1, Q))
-                dq[part][..., queries, :] += np.matmul(transposed(ds), k[part][..., keys, :])
-                dk[part][..., keys, :] += np.matmul(ds, q_rows)
+                dq[part][..., queries, :] += product("sum", transposed(ds), k[part][..., keys, :])
+                dk[part][..., keys, :] += product("sum", ds, q_rows)
         dq *= scale
         return dq, dk, dv
 
